@@ -1,0 +1,82 @@
+"""Episodic memory for AI agents: an embedded, open-format lakehouse on Lance."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ailake.core.episodic import RecencyConfig, ScoringPolicy, hybrid_score, recency_weight
+from ailake.core.records import (
+    Decision,
+    ForgetReport,
+    Hit,
+    MemoryRecord,
+    Remembered,
+    Scope,
+    SourceClass,
+    State,
+)
+from ailake.errors import (
+    AilakeError,
+    ConflictError,
+    EmbedderMismatchError,
+    InvalidInputError,
+    LakeCorruptError,
+    MissingExtraError,
+    NotFoundError,
+    ReadOnlyError,
+    SchemaMismatchError,
+    ScopeError,
+)
+
+if TYPE_CHECKING:
+    from ailake.hits import Hits
+    from ailake.lake import Lake, LakeStats, connect
+    from ailake.memory import Memory
+
+__all__ = [
+    "AilakeError",
+    "ConflictError",
+    "Decision",
+    "EmbedderMismatchError",
+    "ForgetReport",
+    "Hit",
+    "Hits",
+    "InvalidInputError",
+    "Lake",
+    "LakeCorruptError",
+    "LakeStats",
+    "Memory",
+    "MemoryRecord",
+    "MissingExtraError",
+    "NotFoundError",
+    "ReadOnlyError",
+    "RecencyConfig",
+    "Remembered",
+    "SchemaMismatchError",
+    "Scope",
+    "ScopeError",
+    "ScoringPolicy",
+    "SourceClass",
+    "State",
+    "connect",
+    "hybrid_score",
+    "recency_weight",
+]
+
+# These bring the engine with them, which takes over a second to import: only when asked for.
+_LATE = {
+    "Hits": "ailake.hits",
+    "Lake": "ailake.lake",
+    "LakeStats": "ailake.lake",
+    "Memory": "ailake.memory",
+    "connect": "ailake.lake",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATE:
+        return getattr(import_module(_LATE[name]), name)
+    raise AttributeError(f"module 'ailake' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LATE])

@@ -1,0 +1,5 @@
+"""``python -m ailake`` is the command line."""
+
+from ailake.cli import main
+
+main()

@@ -1,0 +1,33 @@
+"""The command line. Its modules import the engine only inside commands, so help stays quick."""
+
+import sys
+
+import typer
+
+from ailake.cli import ingest, memories, operations, samples
+from ailake.cli.output import print_error
+from ailake.errors import AilakeError, InvalidInputError
+
+DONE, FAILED, BAD_USAGE = 0, 1, 2
+
+app = typer.Typer(
+    name="ailake",
+    help="Episodic memory for AI agents, in plain Lance tables.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for module in (samples, memories, ingest, operations):
+    module.register(app)
+
+
+def main() -> None:
+    """Run the command line: exit 0 when done, 1 when it failed, 2 on bad usage."""
+    try:
+        app()
+    except InvalidInputError as error:
+        print_error(error)
+        sys.exit(BAD_USAGE)
+    except (AilakeError, OSError) as error:
+        print_error(error)
+        sys.exit(FAILED)

@@ -1,0 +1,245 @@
+"""Decay, hybrid score and ranking of episodic memories: the formulas, and nothing else.
+
+All of it is computed in float64; arrays come back as float32, the type of the stored columns. At
+the weekly rate a stored weight underflows to exactly 0.0 near 1,060 days; the score stays finite
+because its divisor is bounded by the float32 epsilon.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ailake.errors import InvalidInputError
+
+FLOAT32_EPSILON = float(np.finfo(np.float32).eps)
+NANOSECONDS_PER_DAY = 86_400_000_000_000
+
+Floats = NDArray[np.float64]
+
+
+def unit_interval(value: object, *, name: str) -> float:
+    """Return ``value`` as a float in [0, 1]; anything else, NaN included, is refused."""
+    number = _number(value)
+    if number is None or not 0.0 <= number <= 1.0:
+        raise InvalidInputError.of(name, got=value, wanted="a number in [0, 1]")
+    return number
+
+
+def _positive(value: object, *, name: str) -> float:
+    number = _number(value)
+    if number is None or not (number > 0 and math.isfinite(number)):
+        raise InvalidInputError.of(name, got=value, wanted="a finite number > 0")
+    return number
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        return float(value)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class RecencyConfig:
+    """An exponential forgetting curve.
+
+    Attributes:
+        lambda_: Decay rate per day, > 0 and finite. Serialised under the key ``lambda``.
+
+    The presets are ln 2 / half-life, rounded; ``from_half_life`` gives the exact rate.
+
+    Raises:
+        InvalidInputError: ``lambda_`` is not a number, not finite, or not > 0.
+    """
+
+    lambda_: float
+
+    DAILY_DECAY: ClassVar["RecencyConfig"]
+    WEEKLY_DECAY: ClassVar["RecencyConfig"]
+    MONTHLY_DECAY: ClassVar["RecencyConfig"]
+    QUARTERLY_DECAY: ClassVar["RecencyConfig"]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lambda_", _positive(self.lambda_, name="lambda"))
+
+    @classmethod
+    def from_half_life(cls, days: float) -> Self:
+        """Return the curve that is at exactly one half after ``days`` days (> 0, finite)."""
+        return cls(math.log(2) / _positive(days, name="half-life in days"))
+
+    @property
+    def half_life(self) -> float:
+        """Days until the weight is one half: ln 2 / lambda."""
+        return math.log(2) / self.lambda_
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the serialised form, ``{"lambda": rate per day}``."""
+        return {"lambda": self.lambda_}
+
+    @classmethod
+    def from_dict(cls, value: dict[str, float]) -> Self:
+        """Read the serialised form; anything but the one key ``lambda`` is refused."""
+        if set(value) != {"lambda"}:
+            raise InvalidInputError.of("recency", got=value, wanted='{"lambda": rate per day}')
+        return cls(value["lambda"])
+
+
+RecencyConfig.DAILY_DECAY = RecencyConfig(0.693)
+RecencyConfig.WEEKLY_DECAY = RecencyConfig(0.099)
+RecencyConfig.MONTHLY_DECAY = RecencyConfig(0.023)
+RecencyConfig.QUARTERLY_DECAY = RecencyConfig(0.0077)
+
+
+@overload
+def recency_weight(days: float, cfg: RecencyConfig = ...) -> float: ...
+@overload
+def recency_weight(
+    days: Sequence[float] | NDArray[np.generic], cfg: RecencyConfig = ...
+) -> NDArray[np.float32]: ...
+def recency_weight(
+    days: float | Sequence[float] | NDArray[np.generic],
+    cfg: RecencyConfig = RecencyConfig.WEEKLY_DECAY,
+) -> float | NDArray[np.float32]:
+    """Return ``exp(-lambda * max(days, 0))``, in [0, 1].
+
+    Args:
+        days: Days since the last access, fractional allowed; a future access counts as now.
+        cfg: The forgetting curve.
+
+    Returns:
+        A float for a scalar, a float32 array of the same shape for an array.
+
+    Raises:
+        InvalidInputError: Not numeric, or NaN; in an array the first such row is named.
+    """
+    values = _numbers(days, name="days")
+    weights = decay(values, cfg)
+    return float(weights) if values.ndim == 0 else weights.astype(np.float32)
+
+
+def decay(days: Floats, cfg: RecencyConfig) -> Floats:
+    """Return the float64 weights of days that are known to hold no NaN."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.exp(-cfg.lambda_ * np.maximum(days, 0.0))
+
+
+@overload
+def hybrid_score(distance: float, recency_weight: float, importance_score: float) -> float: ...
+@overload
+def hybrid_score(
+    distance: ArrayLike, recency_weight: ArrayLike, importance_score: ArrayLike
+) -> float | NDArray[np.float32]: ...
+def hybrid_score(
+    distance: ArrayLike, recency_weight: ArrayLike, importance_score: ArrayLike
+) -> float | NDArray[np.float32]:
+    """Return ``distance / max(recency_weight * importance_score, float32 epsilon)``.
+
+    Ascending: lower is better. A negative distance (float noise) counts as 0, otherwise decay
+    would improve it.
+
+    Args:
+        distance: Cosine distance in [0, 2].
+        recency_weight: In [0, 1].
+        importance_score: In [0, 1].
+
+    Returns:
+        A float where all are scalars, else a float32 array of the broadcast shape.
+
+    Raises:
+        InvalidInputError: Not numeric, NaN (in an array the first such row is named), or shapes
+            that don't fit each other.
+    """
+    parts = [
+        _numbers(distance, name="distance"),
+        _numbers(recency_weight, name="recency_weight"),
+        _numbers(importance_score, name="importance_score"),
+    ]
+    try:
+        far, recency, importance = np.broadcast_arrays(*parts)
+    except ValueError as error:
+        raise InvalidInputError.of(
+            "hybrid_score", got=[p.shape for p in parts], wanted="shapes that fit each other"
+        ) from error
+    scores = score(far, recency * importance)
+    return float(scores) if scores.ndim == 0 else scores.astype(np.float32)
+
+
+def score(distance: Floats, weight: Floats) -> Floats:
+    """Return the float64 hybrid scores for weights = recency x importance, without checks."""
+    return np.asarray(np.maximum(distance, 0.0) / np.maximum(weight, FLOAT32_EPSILON))
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringPolicy:
+    """How ``recall`` turns age and importance into the weight that divides a distance.
+
+    ``weight = (floor + (1 - floor) * recency) * importance``. A floor keeps an old memory within
+    reach: at floor 0 a two-month-old one is divided by 0.003 and is never found again.
+
+    Attributes:
+        recency: The forgetting curve, applied to the days since the last access.
+        floor: Lower bound of the recency part, in [0, 1].
+
+    Raises:
+        InvalidInputError: A field is of the wrong type or out of range.
+    """
+
+    recency: RecencyConfig = RecencyConfig.WEEKLY_DECAY
+    # Chosen on LoCoMo (benchmarks/locomo.py --sweep): the smallest floor whose recall@10 is not
+    # below the same ranking without decay.
+    floor: float = 0.9
+
+    SEED: ClassVar["ScoringPolicy"]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.recency, RecencyConfig):
+            raise InvalidInputError.of("recency", got=self.recency, wanted="a RecencyConfig")
+        object.__setattr__(self, "floor", unit_interval(self.floor, name="floor"))
+
+    def recency_part(self, days: Floats) -> Floats:
+        """Return ``floor + (1 - floor) * recency`` for days since the last access."""
+        return self.floor + (1.0 - self.floor) * decay(days, self.recency)
+
+
+ScoringPolicy.SEED = ScoringPolicy(recency=RecencyConfig.WEEKLY_DECAY, floor=0.0)
+
+
+def rank(
+    scores: Floats,
+    weights: Floats,
+    born: NDArray[np.int64],
+    chunk_ids: NDArray[np.object_] | Sequence[str],
+) -> NDArray[np.intp]:
+    """Return the order best first: score, then higher weight, newer memory, ``chunk_id``.
+
+    Args:
+        scores: Hybrid scores, float64 (n,).
+        weights: Recency x importance, float64 (n,).
+        born: When the memory's event happened, nanoseconds since 1970 (n,).
+        chunk_ids: Ids (n,), the last word among equals.
+    """
+    ids = np.asarray(chunk_ids, dtype=object)
+    return np.lexsort((ids, -born, -weights, scores))
+
+
+def days_between(since: NDArray[np.int64], now: int) -> Floats:
+    """Return fractional days from ``since`` to ``now``, both nanoseconds since 1970."""
+    return (now - since).astype(np.float64) / NANOSECONDS_PER_DAY
+
+
+def _numbers(value: ArrayLike, *, name: str) -> Floats:
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise InvalidInputError.of(name, got=value, wanted="a number or an array") from error
+    if array.dtype.kind not in "iuf":
+        raise InvalidInputError.of(name, got=value, wanted="a number or a numeric array")
+    numbers = array.astype(np.float64)
+    missing = np.isnan(numbers)
+    if missing.any():
+        where = "" if numbers.ndim == 0 else f" in row {int(np.flatnonzero(missing)[0])}"
+        raise InvalidInputError(f"{name}: got NaN{where}, wanted a number")
+    return numbers

@@ -1,0 +1,168 @@
+"""Rows of the tables, from values and back: the one place that knows every episodic column."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ailake.core.records import Decision, MemoryRecord, Scope, State
+from ailake.core.remembering import Addition
+from ailake.core.schema import INSTANT, arrow_schema
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+
+RECORD_COLUMNS = (
+    "chunk_id", "chunk_text", "agent_id", "user_id", "project_id", "session_id", "role",
+    "speaker", "kind", "source", "importance_score", "confidence", "created_at", "updated_at",
+    "event_time", "expires_at", "last_accessed_at", "recency_weight", "access_count",
+    "folded_through", "state", "merged_into", "decision", "reason", "veto", "metadata",
+)  # fmt: skip
+
+
+def nanoseconds(instant: datetime) -> int:
+    """Return nanoseconds since 1970 of a timezone-aware datetime, exactly."""
+    return (instant - EPOCH) // MICROSECOND * 1_000
+
+
+def instant_of(nanos: int) -> datetime:
+    """Return the UTC datetime of nanoseconds since 1970, cut to microseconds."""
+    return EPOCH + timedelta(microseconds=nanos // 1_000)
+
+
+def as_nanoseconds(column: pa.ChunkedArray | pa.Array) -> NDArray[np.int64]:
+    """Return a timestamp column without nulls as nanoseconds since 1970."""
+    values = column.cast(pa.int64()).to_numpy()
+    return np.asarray(values, dtype=np.int64)
+
+
+def born_at(columns: pa.Table) -> NDArray[np.int64]:
+    """Return when each memory's event happened: event_time where given, else created_at."""
+    return as_nanoseconds(pc.coalesce(columns["event_time"], columns["created_at"]))
+
+
+def last_access(columns: pa.Table) -> NDArray[np.int64]:
+    """Return each row's stored last access; a null counts from the event, then the creation."""
+    return as_nanoseconds(
+        pc.coalesce(columns["last_accessed_at"], columns["event_time"], columns["created_at"])
+    )
+
+
+def episodic_rows(
+    additions: Sequence[Addition],
+    vectors: NDArray[np.float32],
+    *,
+    scope: Scope,
+    now: datetime,
+    embedder_id: str,
+    rules_version: str,
+) -> pa.Table:
+    """Return the rows of new memories, ready to be appended to ``episodic``.
+
+    Args:
+        additions: The memories, n of them.
+        vectors: Their embeddings, float32 (n, dim), stored as float16.
+        scope: The scope that all of them belong to.
+        now: The instant of the write.
+        embedder_id: Id of the embedder that the lake was made with.
+        rules_version: Version of the judge's rules, empty where it did not judge.
+    """
+    count, dim = vectors.shape
+    drafts = [addition.draft for addition in additions]
+    schema = arrow_schema("episodic", dim=dim, embedder_id=embedder_id)
+    events = pa.array([draft.event_time for draft in drafts], pa.timestamp("us", "UTC"))
+    created = pa.repeat(pa.scalar(nanoseconds(now), pa.int64()).cast(INSTANT), count)
+    flat = pa.array(vectors.astype(np.float16).ravel())
+    columns: dict[str, Any] = {
+        "chunk_id": [addition.outcome.id for addition in additions],
+        "chunk_text": [draft.text for draft in drafts],
+        "embedding": pa.FixedSizeListArray.from_arrays(flat, dim),
+        "agent_id": pa.repeat(scope.agent_id, count),
+        "user_id": pa.repeat(scope.user_id, count),
+        "project_id": pa.repeat(scope.project_id, count),
+        "session_id": [draft.session_id for draft in drafts],
+        "role": [draft.role for draft in drafts],
+        "speaker": [draft.speaker for draft in drafts],
+        "kind": [draft.kind for draft in drafts],
+        "source": [draft.source for draft in drafts],
+        "importance_score": [draft.importance for draft in drafts],
+        "confidence": [draft.confidence for draft in drafts],
+        "created_at": created,
+        "updated_at": created,
+        "event_time": events.cast(INSTANT),
+        "expires_at": pa.array(
+            [draft.expires_at for draft in drafts], pa.timestamp("us", "UTC")
+        ).cast(INSTANT),
+        "last_accessed_at": pc.coalesce(events.cast(INSTANT), created),
+        "recency_weight": pa.repeat(pa.scalar(1.0, pa.float32()), count),
+        "access_count": pa.repeat(pa.scalar(0, pa.uint32()), count),
+        "folded_through": pa.repeat(pa.scalar(0, pa.uint64()), count),
+        "state": pa.repeat(State.ACTIVE.value, count),
+        "merged_into": pa.repeat("", count),
+        "dedupe_key": [addition.digest for addition in additions],
+        "decision": [addition.outcome.decision.value for addition in additions],
+        "reason": [addition.outcome.reason for addition in additions],
+        "veto": [addition.outcome.veto for addition in additions],
+        "rules_version": pa.repeat(rules_version, count),
+        "metadata": [draft.metadata for draft in drafts],
+    }
+    arrays = [_array(columns[field.name], field.type) for field in schema]
+    return pa.table(arrays, schema=schema)
+
+
+def _array(values: Any, kind: pa.DataType) -> pa.Array:
+    return values if isinstance(values, pa.Array) else pa.array(values, kind)
+
+
+def to_pylist(table: pa.Table) -> list[dict[str, Any]]:
+    """Return rows as dicts; instants are cut to the microseconds that a datetime holds."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            column = table.column(index).cast(pa.timestamp("us", tz="UTC"), safe=False)
+            table = table.set_column(index, field.name, column)
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
+
+
+def as_given(value: float) -> float:
+    """Return the shortest float that is stored as this float32: 0.95, not 0.949999988079071."""
+    return float(str(np.float32(value)))
+
+
+def record_fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a ``MemoryRecord`` from a row of ``RECORD_COLUMNS``."""
+    return {
+        "id": row["chunk_id"],
+        "text": row["chunk_text"],
+        "scope": Scope(row["agent_id"], row["user_id"], row["project_id"]),
+        "session_id": row["session_id"],
+        "role": row["role"],
+        "speaker": row["speaker"],
+        "kind": row["kind"],
+        "source": row["source"],
+        "importance_score": as_given(row["importance_score"]),
+        "confidence": as_given(row["confidence"]),
+        "created_at": row["created_at"],
+        "updated_at": row["updated_at"],
+        "event_time": row["event_time"],
+        "expires_at": row["expires_at"],
+        "last_accessed_at": row["last_accessed_at"] or row["event_time"] or row["created_at"],
+        "recency_weight": as_given(row["recency_weight"]),
+        "access_count": row["access_count"],
+        "state": State(row["state"]),
+        "merged_into": row["merged_into"],
+        "decision": Decision(row["decision"]),
+        "reason": row["reason"],
+        "veto": row["veto"],
+        "metadata": json.loads(row["metadata"]),
+    }
+
+
+def record_of(row: Mapping[str, Any]) -> MemoryRecord:
+    """Return a stored row as a record."""
+    return MemoryRecord(**record_fields(row))

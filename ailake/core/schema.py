@@ -1,0 +1,258 @@
+"""The tables of a lake: one Arrow schema per table, versioned, and its published contract."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+from ailake.core.filters import ColumnKind
+from ailake.errors import NotFoundError
+
+INSTANT = pa.timestamp("ns", tz="UTC")
+
+VERSION_KEY = "ailake.schema_version"
+TABLE_KEY = "ailake.table"
+EMBEDDER_ID_KEY = "ailake.embedder_id"
+EMBEDDER_DIM_KEY = "ailake.embedder_dim"
+
+SCOPE_COLUMNS = ("agent_id", "user_id", "project_id")
+
+
+class Erasure(StrEnum):
+    """What forget and purge do to a table's rows of an erased memory."""
+
+    DELETE = "delete"
+    KEEP_HASHES = "keep_hashes"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table: the published contract that readers in other languages rely on."""
+
+    name: str
+    type: pa.DataType
+    meaning: str
+    nullable: bool = False
+    unit: str = ""
+    since: int = 1
+
+    @property
+    def type_name(self) -> str:
+        """The Arrow type as text; the vector's length stays the symbol ``dim``."""
+        return "fixed_size_list<float16>[dim]" if self.name == "embedding" else str(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """A table of the lake: columns, version, scope columns, and what erasure does to it.
+
+    Attributes:
+        memory_column: The column that holds the id of the memory a row belongs to.
+        forget: What ``forget`` does to the rows of a forgotten memory.
+        purge: What a purge does to them.
+    """
+
+    name: str
+    version: int
+    meaning: str
+    columns: tuple[Column, ...]
+    scope: tuple[str, ...]
+    memory_column: str
+    forget: Erasure
+    purge: Erasure
+
+
+_TEXT = pa.string()
+_SCOPE = (
+    Column("agent_id", _TEXT, "owner of the memory; joins with other agent tables"),
+    Column("user_id", _TEXT, "user within the agent, empty where there is none"),
+    Column("project_id", _TEXT, "project within the agent, empty where there is none"),
+)
+
+EPISODIC = TableSpec(
+    name="episodic",
+    version=1,
+    meaning="one row per memory",
+    scope=SCOPE_COLUMNS,
+    memory_column="chunk_id",
+    forget=Erasure.DELETE,
+    purge=Erasure.DELETE,
+    columns=(
+        Column("chunk_id", _TEXT, "id of the memory, unique in the lake"),
+        Column("chunk_text", _TEXT, "the text as it was given, never edited in place"),
+        Column(
+            "embedding",
+            pa.list_(pa.float16(), 1),
+            "vector of the embedded text, compared by cosine distance",
+        ),
+        *_SCOPE,
+        Column("session_id", _TEXT, "conversation or task the memory was made in"),
+        Column("role", _TEXT, "role of the author: user, assistant, system, tool"),
+        Column("speaker", _TEXT, "name of the author, empty where unknown"),
+        Column("kind", _TEXT, "the application's own category, such as preference"),
+        Column(
+            "source",
+            _TEXT,
+            "source class: direct, tool, document, group_chat, system, recalled",
+        ),
+        Column(
+            "importance_score",
+            pa.float32(),
+            "set when remembered, in [0, 1]; never decays; 1.0 pins against pruning",
+        ),
+        Column("confidence", pa.float32(), "how sure the writer was, in [0, 1]"),
+        Column("created_at", INSTANT, "first write", unit="ns since 1970, UTC"),
+        Column("updated_at", INSTANT, "last write or repetition", unit="ns since 1970, UTC"),
+        Column(
+            "event_time",
+            INSTANT,
+            "when what is told happened, null where it is the write itself",
+            nullable=True,
+            unit="ns since 1970, UTC",
+        ),
+        Column(
+            "expires_at",
+            INSTANT,
+            "no read returns the memory from this instant on; null: never",
+            nullable=True,
+            unit="ns since 1970, UTC",
+        ),
+        Column(
+            "last_accessed_at",
+            INSTANT,
+            "newest recall hit; until the first one event_time where given, else created_at",
+            nullable=True,
+            unit="ns since 1970, UTC",
+        ),
+        Column(
+            "recency_weight",
+            pa.float32(),
+            "exp(-lambda * days since last access) in [0, 1] as of the last decay run; "
+            "1.0 at write",
+        ),
+        Column("access_count", pa.uint32(), "recall hits folded in so far", unit="hits"),
+        Column(
+            "folded_through",
+            pa.uint64(),
+            "version of the accesses table up to which its rows are counted here",
+            unit="table version",
+        ),
+        Column("state", _TEXT, "active, deferred or merged"),
+        Column("merged_into", _TEXT, "id of the memory that this one was merged into, or empty"),
+        Column(
+            "dedupe_key",
+            _TEXT,
+            "BLAKE2b-128 in hexadecimal of the normalised text; empty: equals nothing",
+        ),
+        Column("decision", _TEXT, "what the judge decided: create, merge, modify, defer"),
+        Column("reason", _TEXT, "why it decided so, or unjudged"),
+        Column("veto", _TEXT, "the veto that stood against the best candidate, or empty"),
+        Column("rules_version", _TEXT, "version of the judge's rules, empty where unjudged"),
+        Column("metadata", _TEXT, "the application's own fields, a JSON object as text"),
+    ),
+)
+
+ACCESSES = TableSpec(
+    name="accesses",
+    version=1,
+    meaning="journal of accesses: a row per memory and recall, folded into episodic by decay",
+    scope=SCOPE_COLUMNS,
+    memory_column="chunk_id",
+    forget=Erasure.DELETE,
+    purge=Erasure.DELETE,
+    columns=(
+        Column("chunk_id", _TEXT, "id of the memory that was met"),
+        *_SCOPE,
+        Column("accessed_at", INSTANT, "when", unit="ns since 1970, UTC"),
+        Column("event", _TEXT, "recall, or skip for a repetition that was not stored again"),
+        Column("hits", pa.uint32(), "what access_count grows by; 0 for skip", unit="hits"),
+        Column(
+            "confidence",
+            pa.float32(),
+            "confidence of the repetition, null for recall",
+            nullable=True,
+        ),
+    ),
+)
+
+TABLES: dict[str, TableSpec] = {spec.name: spec for spec in (ACCESSES, EPISODIC)}
+
+
+def table_spec(name: str) -> TableSpec:
+    """Return the registry entry of a table.
+
+    Raises:
+        NotFoundError: No such table; the message lists those that exist.
+    """
+    if name not in TABLES:
+        raise NotFoundError(f"table: got {name!r}, wanted one of {', '.join(sorted(TABLES))}")
+    return TABLES[name]
+
+
+def arrow_schema(name: str, *, dim: int, embedder_id: str) -> pa.Schema:
+    """Return the Arrow schema of a table as it is created.
+
+    Args:
+        name: A table of the registry.
+        dim: Length of the embedder's vectors.
+        embedder_id: Id of the embedder; it and ``dim`` stand in the schema's metadata.
+    """
+    spec = table_spec(name)
+    fields = [
+        pa.field(
+            c.name, pa.list_(pa.float16(), dim) if c.name == "embedding" else c.type, c.nullable
+        )
+        for c in spec.columns
+    ]
+    return pa.schema(
+        fields,
+        metadata={
+            TABLE_KEY: spec.name,
+            VERSION_KEY: str(spec.version),
+            EMBEDDER_ID_KEY: embedder_id,
+            EMBEDDER_DIM_KEY: str(dim),
+        },
+    )
+
+
+def contract(name: str) -> dict[str, Any]:
+    """Return the language-neutral contract of a table, as published in ``schemas/``."""
+    spec = table_spec(name)
+    return {
+        "table": spec.name,
+        "version": spec.version,
+        "meaning": spec.meaning,
+        "scope": list(spec.scope),
+        "memory_column": spec.memory_column,
+        "forget": spec.forget.value,
+        "purge": spec.purge.value,
+        "metadata_keys": [TABLE_KEY, VERSION_KEY, EMBEDDER_ID_KEY, EMBEDDER_DIM_KEY],
+        "columns": [
+            {
+                "name": column.name,
+                "type": column.type_name,
+                "nullable": column.nullable,
+                "unit": column.unit,
+                "meaning": column.meaning,
+                "since": column.since,
+            }
+            for column in spec.columns
+        ],
+    }
+
+
+def filter_kinds(name: str) -> dict[str, ColumnKind]:
+    """Return the columns of a table that a ``where`` may name, with their kinds."""
+    kinds = {
+        _TEXT: ColumnKind.TEXT,
+        pa.float32(): ColumnKind.REAL32,
+        pa.uint32(): ColumnKind.UINT32,
+        pa.uint64(): ColumnKind.UINT64,
+        INSTANT: ColumnKind.TIMESTAMP,
+    }
+    return {
+        c.name: kinds[c.type]
+        for c in table_spec(name).columns
+        if c.type in kinds and c.name != "metadata"
+    }

@@ -1,0 +1,30 @@
+"""Text to vectors: the protocol, the embedders that come with ailake, and the checks on all."""
+
+from ailake.embed.checked import (
+    check_embedder,
+    check_vector,
+    check_vectors,
+    embed_documents,
+    embed_query,
+)
+from ailake.embed.hashing import HashingEmbedder
+from ailake.embed.local import LocalE5Embedder, LocalEmbedder
+from ailake.embed.protocol import Embedder, Vectors
+from ailake.embed.registry import RegistryEmbedder
+from ailake.embed.resolve import resolve_embedder, spec_of
+
+__all__ = [
+    "Embedder",
+    "HashingEmbedder",
+    "LocalE5Embedder",
+    "LocalEmbedder",
+    "RegistryEmbedder",
+    "Vectors",
+    "check_embedder",
+    "check_vector",
+    "check_vectors",
+    "embed_documents",
+    "embed_query",
+    "resolve_embedder",
+    "spec_of",
+]

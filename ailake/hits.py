@@ -1,0 +1,93 @@
+"""What ``recall`` returns: the hits, best first, and how they came about."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+import pyarrow as pa
+
+from ailake.core.records import Hit
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class Hits(Sequence[Hit]):
+    """Recalled memories, best first.
+
+    Attributes:
+        items: The hits.
+        exact: The top-k is proven: every row in scope was scored, over true distances.
+        scored: Rows that were scored to find them.
+    """
+
+    items: tuple[Hit, ...]
+    exact: bool
+    scored: int
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Hit]: ...
+    def __getitem__(self, index: int | slice) -> Hit | Sequence[Hit]:
+        return self.items[index]
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.items)
+
+    def to_arrow(self) -> pa.Table:
+        """Return a row per hit: its fields, with the scope in three columns."""
+        return pa.Table.from_pylist([_row(hit) for hit in self.items], schema=_SCHEMA)
+
+    def to_polars(self) -> "pl.DataFrame":
+        """Return ``to_arrow`` as a polars frame."""
+        import polars as pl  # noqa: PLC0415 (half a second that a recall need not pay)
+
+        return pl.DataFrame(pl.from_arrow(self.to_arrow()))
+
+    def explain(self) -> "pl.DataFrame":
+        """Return a row per hit with every part of its score.
+
+        ``weight = recency_part * importance`` and ``score = distance / max(weight, epsilon)``,
+        where ``recency_part = floor + (1 - floor) * recency``.
+        """
+        import polars as pl  # noqa: PLC0415 (see to_polars)
+
+        rows = [
+            {"rank": place, "id": hit.id, **hit.parts, "text": hit.text}
+            for place, hit in enumerate(self.items, start=1)
+        ]
+        return pl.DataFrame(rows, schema=_EXPLAINED)
+
+
+PARTS = ("distance", "recency", "recency_part", "importance", "weight", "score")
+
+_INSTANT = pa.timestamp("us", tz="UTC")
+_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("id", "text", "agent_id", "user_id", "project_id")),
+        *((name, pa.string()) for name in ("session_id", "role", "speaker", "kind", "source")),
+        *((name, pa.float64()) for name in ("score", "distance", "recency_weight")),
+        ("importance_score", pa.float32()),
+        ("confidence", pa.float32()),
+        ("access_count", pa.uint32()),
+        *((name, _INSTANT) for name in ("created_at", "updated_at", "event_time")),
+        *((name, _INSTANT) for name in ("expires_at", "last_accessed_at")),
+        ("metadata", pa.string()),
+    ]
+)
+_EXPLAINED: dict[str, Any] = {"rank": int, "id": str, **dict.fromkeys(PARTS, float), "text": str}
+
+
+def _row(hit: Hit) -> dict[str, Any]:
+    fields = {name: getattr(hit, name, None) for name in _SCHEMA.names}
+    return {
+        **fields,
+        **asdict(hit.scope),
+        "metadata": json.dumps(hit.metadata, ensure_ascii=False, sort_keys=True),
+    }

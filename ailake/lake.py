@@ -1,0 +1,210 @@
+"""The lake: what ``ailake.connect`` returns."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ailake.core.drafts import check_label
+from ailake.core.records import Scope
+from ailake.core.schema import table_spec
+from ailake.embed import Embedder, resolve_embedder, spec_of
+from ailake.errors import EmbedderMismatchError, NotFoundError
+from ailake.memory import Memory
+from ailake.storage.frames import lazy_frame
+from ailake.storage.lake import (
+    EmbedderIdentity,
+    Store,
+    create_store,
+    lake_exists,
+    open_store,
+)
+from ailake.storage.location import Location
+from ailake.storage.measures import TableStats, Version, measure, versions
+from ailake.storage.table import Table
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class LakeStats:
+    """Size and shape of a lake.
+
+    Attributes:
+        tables: One entry per table.
+        scopes: Number of scopes with memories.
+        pending_accesses: Memories with accesses that no decay run has folded in yet.
+    """
+
+    uri: str
+    embedder_id: str
+    dim: int
+    read_only: bool
+    tables: tuple[TableStats, ...]
+    scopes: int
+    pending_accesses: int
+
+
+class Lake:
+    """An open lake. Use it as a context manager, or close it.
+
+    Attributes:
+        embedder: The embedder that the lake was made with.
+    """
+
+    def __init__(self, store: Store, embedder: Embedder) -> None:
+        self._store = store
+        self.embedder = embedder
+
+    @property
+    def store(self) -> Store:
+        """The open tables, for jobs.
+
+        Raises:
+            InvalidInputError: The lake is closed.
+        """
+        self._store.ensure_open()
+        return self._store
+
+    @property
+    def uri(self) -> str:
+        """Where the lake lives."""
+        return self._store.location.uri
+
+    @property
+    def embedder_id(self) -> str:
+        """Id of the embedder that the lake was made with."""
+        return self._store.embedder.id
+
+    @property
+    def read_only(self) -> bool:
+        """Whether this process can only read the lake."""
+        return self._store.read_only
+
+    def memory(
+        self, agent_id: str, *, user_id: str = "", project_id: str = "", session_id: str = ""
+    ) -> Memory:
+        """Return the memory of one scope.
+
+        Raises:
+            ScopeError: A part of the scope is missing or malformed.
+        """
+        scope = Scope(agent_id, user_id, project_id)
+        check_label(session_id, name="session_id")
+        return Memory(self.store, self.embedder, scope, session_id)
+
+    def scan(self, name: str) -> "pl.LazyFrame":
+        """Return a table as a polars lazy frame, all scopes, pending accesses counted in.
+
+        Raises:
+            NotFoundError: No such table.
+        """
+        return lazy_frame(self._table(name), self.store.journal)
+
+    def table(self, name: str) -> Any:
+        """Return the LanceDB table itself."""
+        return self._table(name).handle
+
+    def versions(self, name: str) -> list[Version]:
+        """Return the versions of a table that can still be read, oldest first."""
+        return versions(self._table(name))
+
+    def scopes(self) -> list[Scope]:
+        """Return every scope that has memories, sorted."""
+        import polars as pl  # noqa: PLC0415 (half a second that opening a lake need not pay)
+
+        names = [pl.col(name) for name in ("agent_id", "user_id", "project_id")]
+        rows = self.scan("episodic").select(names).unique().collect().rows()
+        return sorted(Scope(*row) for row in rows)
+
+    def stats(self) -> LakeStats:
+        """Measure the lake."""
+        store = self.store
+        _, unfolded = store.journal.unfolded()
+        return LakeStats(
+            uri=self.uri,
+            embedder_id=store.embedder.id,
+            dim=store.embedder.dim,
+            read_only=store.read_only,
+            tables=tuple(measure(table) for table in store.tables.values()),
+            scopes=len(self.scopes()),
+            pending_accesses=len(unfolded),
+        )
+
+    def flush(self) -> None:
+        """Return when everything given so far is committed; it is, as each call returns."""
+        self.store.ensure_open()
+
+    def close(self) -> None:
+        """Close the lake; closing twice is fine."""
+        self._store.closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Lake({self.uri!r}, embedder={self.embedder_id!r})"
+
+    def _table(self, name: str) -> Table:
+        return self.store.tables[table_spec(name).name]
+
+
+def connect(
+    uri: str | os.PathLike[str],
+    *,
+    embedder: str | Embedder | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    create: bool = True,
+    migrate: bool = False,
+) -> Lake:
+    """Open a lake, or make one.
+
+    Args:
+        uri: A local folder, or an object store such as ``s3://bucket/prefix``.
+        embedder: ``"local"``, ``"local-e5"``, ``"hashing"``, ``"lancedb:<function>:<model>"`` or
+            an object with the Embedder protocol. Default: the one that the lake was made with;
+            for a new lake ``local``.
+        storage_options: Keys, region, endpoint and the like of the object store.
+        create: Make the lake where there is none.
+        migrate: Bring a lake of an older schema version up to date.
+
+    Raises:
+        InvalidInputError: Not an address, or a folder with other things in it.
+        NotFoundError: No lake there, and ``create`` is False.
+        EmbedderMismatchError: The lake was made with another embedder.
+        SchemaMismatchError: The lake has another schema version.
+        MissingExtraError: The embedder's package is not installed.
+        ReadOnlyError: The lake would have to be made in a read-only folder.
+    """
+    location = Location.of(uri)
+    options = {str(key): str(value) for key, value in (storage_options or {}).items()}
+    if not lake_exists(location, options):
+        if not create:
+            raise NotFoundError(f"no lake at {location.uri}; create=True makes one")
+        chosen = resolve_embedder(embedder)
+        create_store(location, EmbedderIdentity(chosen.id, chosen.dim), options)
+        store = open_store(location, options, migrate=migrate)
+        return Lake(store, _matching(store.embedder, chosen))
+    store = open_store(location, options, migrate=migrate)
+    chosen = resolve_embedder(spec_of(store.embedder.id) if embedder is None else embedder)
+    return Lake(store, _matching(store.embedder, chosen))
+
+
+def _matching(made_with: EmbedderIdentity, embedder: Embedder) -> Embedder:
+    if (embedder.id, embedder.dim) != (made_with.id, made_with.dim):
+        raise EmbedderMismatchError(
+            f"the lake was made with embedder {made_with.id!r} ({made_with.dim} dimensions) and is "
+            f"opened with {embedder.id!r} ({embedder.dim}): vectors of different models can't be "
+            "compared"
+        )
+    return embedder

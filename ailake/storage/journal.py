@@ -1,0 +1,141 @@
+"""The access journal: appended by recall, counted in by every read, folded in by decay.
+
+An entry is pending for a row while the version of the accesses table that brought it
+(``_row_created_at_version``, which survives compaction because stable row ids are on) is greater
+than the row's ``folded_through``. Readers and the fold apply that same rule, so an entry counts
+exactly once whatever dies in between.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from threading import Lock
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ailake.core.accesses import Access, AccessEvent, Pending, pending_of
+from ailake.core.records import Scope
+from ailake.core.remembering import Refresh
+from ailake.core.rows import as_nanoseconds, nanoseconds
+from ailake.core.schema import INSTANT
+from ailake.storage.table import Table
+
+FOLDED_KEY = "ailake.folded_through"
+MAX_FRAGMENTS = 100
+
+_VERSION = "_row_created_at_version"
+
+
+class Journal:
+    """The ``accesses`` table, with its unfolded entries resident.
+
+    Only what a version adds is read when the table has moved on.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self._lock = Lock()
+        self._entries: dict[str, list[Access]] = {}
+        self._seen: int | None = None
+
+    def record_recall(self, scope: Scope, memory_ids: Sequence[str], *, now: datetime) -> None:
+        """Count a recall hit for each memory, in one commit."""
+        self._append(scope, [(memory_id, now, 1, None) for memory_id in memory_ids])
+
+    def record_refreshes(self, scope: Scope, refreshes: Sequence[Refresh]) -> None:
+        """Note repetitions of stored memories, in one commit."""
+        self._append(
+            scope, [(note.memory_id, note.met_at, 0, note.confidence) for note in refreshes]
+        )
+
+    def _append(
+        self, scope: Scope, entries: Sequence[tuple[str, datetime, int, float | None]]
+    ) -> None:
+        if not entries:
+            return
+        ids, instants, hits, confidences = zip(*entries, strict=True)
+        events = [AccessEvent.RECALL if c is None else AccessEvent.SKIP for c in confidences]
+        count = len(entries)
+        schema = self.table.handle.schema
+        arrays = [
+            pa.array(ids, pa.string()),
+            pa.repeat(scope.agent_id, count),
+            pa.repeat(scope.user_id, count),
+            pa.repeat(scope.project_id, count),
+            pa.array([nanoseconds(instant) for instant in instants], pa.int64()).cast(INSTANT),
+            pa.array([event.value for event in events], pa.string()),
+            pa.array(hits, pa.uint32()),
+            pa.array(confidences, pa.float32()),
+        ]
+        self.table.append(pa.table(arrays, schema=schema))
+        if len(self.table.snapshot().get_fragments()) > MAX_FRAGMENTS:
+            self.table.compact()
+
+    def pending(
+        self, memory_ids: Iterable[str], folded_through: Iterable[int]
+    ) -> dict[str, Pending]:
+        """Return what waits for these rows, by memory id; rows without entries are absent.
+
+        Args:
+            memory_ids: Ids of the rows.
+            folded_through: Their watermarks, in the same order.
+        """
+        with self._lock:
+            entries = self._current()
+            if not entries:
+                return {}
+            found = [
+                (memory_id, pending_of(entries[memory_id], folded_through=watermark))
+                for memory_id, watermark in zip(memory_ids, folded_through, strict=True)
+                if memory_id in entries
+            ]
+        return {memory_id: pending for memory_id, pending in found if pending is not None}
+
+    def unfolded(self) -> tuple[int, dict[str, tuple[Access, ...]]]:
+        """Return the present version, and the entries up to it that may not be folded yet."""
+        with self._lock:
+            entries = self._current()
+            return self._seen or 0, {name: tuple(found) for name, found in entries.items()}
+
+    def forget(self, memory_ids: Sequence[str]) -> None:
+        """Delete the entries of erased memories."""
+        gone = pa.array(memory_ids, pa.string())
+        rows = self.table.snapshot().scanner(columns=["chunk_id"], with_row_id=True).to_table()
+        listed = rows.filter(pc.is_in(rows["chunk_id"], value_set=gone))
+        self.table.delete_rows(listed["_rowid"].to_pylist())
+        with self._lock:
+            self._seen = None
+
+    def mark_folded(self, version: int) -> None:
+        """Note that every entry up to ``version`` is folded, so that readers need not load it."""
+        self.table.snapshot().update_metadata({FOLDED_KEY: str(version)})
+        with self._lock:
+            self._seen = None
+
+    def _current(self) -> Mapping[str, list[Access]]:
+        snapshot = self.table.snapshot()
+        version = int(snapshot.version)
+        if self._seen is None:
+            self._entries = {}
+            self._seen = int(snapshot.metadata.get(FOLDED_KEY, "0"))
+        if self._seen < version:
+            for memory_id, access in _entries_after(snapshot, self._seen):
+                self._entries.setdefault(memory_id, []).append(access)
+            self._seen = version
+        return self._entries
+
+
+def _entries_after(snapshot: object, version: int) -> Iterable[tuple[str, Access]]:
+    rows = snapshot.scanner(  # type: ignore[attr-defined]
+        columns=["chunk_id", "accessed_at", "hits", "confidence", _VERSION],
+        filter=f"{_VERSION} > {version:d}",
+    ).to_table()
+    accesses = zip(
+        rows[_VERSION].to_pylist(),
+        as_nanoseconds(rows["accessed_at"]).tolist(),
+        rows["hits"].to_pylist(),
+        rows["confidence"].to_pylist(),
+        strict=True,
+    )
+    for memory_id, fields in zip(rows["chunk_id"].to_pylist(), accesses, strict=True):
+        yield memory_id, Access(*fields)

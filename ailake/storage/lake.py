@@ -1,0 +1,237 @@
+"""Opening, creating and migrating the tables of a lake."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import lancedb
+import pyarrow as pa
+
+from ailake.core.migrations import Step, steps_from
+from ailake.core.schema import (
+    EMBEDDER_DIM_KEY,
+    EMBEDDER_ID_KEY,
+    TABLE_KEY,
+    TABLES,
+    VERSION_KEY,
+    arrow_schema,
+)
+from ailake.errors import (
+    InvalidInputError,
+    LakeCorruptError,
+    NotFoundError,
+    ReadOnlyError,
+    SchemaMismatchError,
+)
+from ailake.storage.journal import Journal
+from ailake.storage.location import Location
+from ailake.storage.locks import FOLDER, WRITE, exclusive
+from ailake.storage.table import Table
+
+STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderIdentity:
+    """Which embedder a lake was made with: its id and the length of its vectors."""
+
+    id: str
+    dim: int
+
+
+@dataclass(slots=True)
+class Store:
+    """The tables of a lake, open until ``closed`` is set."""
+
+    location: Location
+    embedder: EmbedderIdentity
+    tables: Mapping[str, Table]
+    journal: Journal
+    read_only: bool
+    closed: bool = False
+
+    @property
+    def episodic(self) -> Table:
+        """The table of memories."""
+        self.ensure_open()
+        return self.tables["episodic"]
+
+    def ensure_open(self) -> None:
+        """Refuse to go on after the lake was closed.
+
+        Raises:
+            InvalidInputError: It was.
+        """
+        if self.closed:
+            raise InvalidInputError(f"the lake {self.location.uri} is closed; connect again")
+
+    def ensure_writable(self) -> None:
+        """Refuse to go on where nothing may be written.
+
+        Raises:
+            ReadOnlyError: The lake's folder is read-only for this process.
+        """
+        self.ensure_open()
+        if self.read_only:
+            raise ReadOnlyError(f"{self.location.uri} is read-only for this process")
+
+
+def connect_database(location: Location, storage_options: Mapping[str, str]) -> Any:
+    """Open the LanceDB database; see ``Table`` for why it checks for news at every call."""
+    return lancedb.connect(
+        location.uri,
+        read_consistency_interval=timedelta(0),
+        storage_options=dict(storage_options) or None,
+    )
+
+
+def lake_exists(location: Location, storage_options: Mapping[str, str]) -> bool:
+    """Tell whether a complete lake is there.
+
+    Raises:
+        InvalidInputError: A folder with other things in it, which a lake would mix with.
+    """
+    if location.root is not None:
+        found = set(location.strangers())
+        names = {f"{name}.lance" for name in TABLES}
+        if found - names - {FOLDER} and "episodic.lance" not in found:
+            raise InvalidInputError(
+                f"{location.uri} is not a lake: it holds {', '.join(sorted(found)[:3])}; wanted an "
+                "empty or new folder, or one that ailake made"
+            )
+        return "episodic.lance" in found
+    return "episodic" in table_names(connect_database(location, storage_options))
+
+
+def table_names(database: Any) -> list[str]:
+    """Return the names of all tables of the database."""
+    names: list[str] = []
+    token = None
+    while True:
+        page = database.list_tables(page_token=token)
+        names.extend(page.tables)
+        token = page.page_token
+        if not token:
+            return names
+
+
+def create_store(
+    location: Location, embedder: EmbedderIdentity, storage_options: Mapping[str, str]
+) -> None:
+    """Create what is missing of a lake's tables.
+
+    ``episodic`` comes last: a lake whose creation was interrupted has none and is completed by
+    the next caller.
+
+    Raises:
+        ReadOnlyError: The folder can't be written.
+    """
+    if location.root is not None:
+        try:
+            location.root.mkdir(parents=True, exist_ok=True)
+        except PermissionError as error:
+            raise ReadOnlyError(f"{location.uri} can't be created: {error}") from error
+        if not location.is_writable():
+            raise ReadOnlyError(f"{location.uri} is read-only: no lake can be made there")
+    with exclusive(location.root, WRITE):
+        database = connect_database(location, storage_options)
+        present = set(table_names(database))
+        for name in sorted(TABLES):
+            if name not in present:
+                schema = arrow_schema(name, dim=embedder.dim, embedder_id=embedder.id)
+                database.create_table(
+                    name, schema=schema, exist_ok=True, storage_options=STABLE_ROW_IDS
+                )
+
+
+def open_store(
+    location: Location, storage_options: Mapping[str, str], *, migrate: bool = False
+) -> Store:
+    """Open an existing lake.
+
+    Raises:
+        NotFoundError: There is none.
+        SchemaMismatchError: It is newer than this release, or older and ``migrate`` is False.
+        LakeCorruptError: A table lacks a column of its version, or stable row ids.
+    """
+    if not lake_exists(location, storage_options):
+        raise NotFoundError(f"no lake at {location.uri}; create=True makes one")
+    database = connect_database(location, storage_options)
+    identity = _identity(database.open_table("episodic").schema)
+    read_only = not location.is_writable()
+    if not read_only and set(TABLES) - set(table_names(database)):
+        create_store(location, identity, storage_options)
+    tables = {
+        name: Table(database.open_table(name), storage_options=storage_options) for name in TABLES
+    }
+    for table in tables.values():
+        _bring_up_to_date(table, migrate=migrate and not read_only)
+        _check_columns(table, identity)
+    return Store(location, identity, tables, Journal(tables["accesses"]), read_only)
+
+
+def schema_version(schema: pa.Schema) -> int:
+    """Return the schema version in a table's metadata; 0 where it predates them."""
+    return int((schema.metadata or {}).get(VERSION_KEY.encode(), b"0"))
+
+
+def _identity(schema: pa.Schema) -> EmbedderIdentity:
+    metadata = schema.metadata or {}
+    if EMBEDDER_ID_KEY.encode() not in metadata or "embedding" not in schema.names:
+        raise LakeCorruptError(
+            "table 'episodic' names no embedder in its metadata "
+            f"({EMBEDDER_ID_KEY}, {EMBEDDER_DIM_KEY}): it was not made by ailake"
+        )
+    return EmbedderIdentity(
+        metadata[EMBEDDER_ID_KEY.encode()].decode(), int(schema.field("embedding").type.list_size)
+    )
+
+
+def _bring_up_to_date(table: Table, *, migrate: bool) -> None:
+    version = schema_version(table.handle.schema)
+    steps = steps_from(table.name, version)
+    if steps and not migrate:
+        raise SchemaMismatchError(
+            f"table {table.name!r} has schema version {version}, this release writes "
+            f"{steps[-1].version}: open it once with ailake.connect(uri, migrate=True), or run "
+            "ailake doctor --fix"
+        )
+    for step in steps:
+        _apply(table, step)
+
+
+def _apply(table: Table, step: Step) -> None:
+    present = set(table.handle.schema.names)
+
+    def fill(batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = step.fill(batch)
+        return pa.RecordBatch.from_pydict(
+            {name: column for name, column in columns.items() if name not in present}
+        )
+
+    if set(_filled_names(table, step)) - present:
+        table.snapshot().add_columns(fill, read_columns=list(step.reads))
+    # Last, so that an interrupted step is taken again.
+    table.snapshot().update_schema_metadata({TABLE_KEY: step.table, VERSION_KEY: str(step.version)})
+
+
+def _filled_names(table: Table, step: Step) -> list[str]:
+    schema = pa.schema([table.handle.schema.field(name) for name in step.reads])
+    return list(step.fill(pa.RecordBatch.from_pylist([], schema=schema)))
+
+
+def _check_columns(table: Table, identity: EmbedderIdentity) -> None:
+    wanted = arrow_schema(table.name, dim=identity.dim, embedder_id=identity.id)
+    got = table.handle.schema
+    wrong = [
+        f"{field.name}: {field.type}"
+        for field in wanted
+        if field.name not in got.names or got.field(field.name).type != field.type
+    ]
+    if wrong:
+        raise LakeCorruptError(f"table {table.name!r} lacks or mistypes {', '.join(wrong)}")
+    if not table.snapshot().has_stable_row_ids:
+        raise LakeCorruptError(
+            f"table {table.name!r} was made without stable row ids; copy its rows into a new lake"
+        )

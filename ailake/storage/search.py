@@ -1,0 +1,85 @@
+"""Candidate lists for recall: row ids with what scoring needs, and no payload.
+
+Recall asks for candidates, scores them, and reads the payload of the winners alone. Further lists
+(heaviest by weight, best by words) belong beside this one.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ailake.core.filters import Predicate
+from ailake.storage.table import Table, select
+
+SCORING_COLUMNS = (
+    "chunk_id",
+    "created_at",
+    "event_time",
+    "last_accessed_at",
+    "importance_score",
+    "folded_through",
+)
+
+# A quantised index returns about twice the cosine distance unless it is refined.
+REFINE_FACTOR = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The rows nearest to a query, nearest first.
+
+    Attributes:
+        columns: ``SCORING_COLUMNS``, ``_distance`` and ``_rowid``.
+        complete: No row that satisfies the filter is missing.
+        true_distances: Found without an approximate index.
+    """
+
+    columns: pa.Table
+    complete: bool
+    true_distances: bool
+
+
+def nearest(
+    table: Table, vector: NDArray[np.float32], where: Predicate, *, limit: int, exact: bool
+) -> Nearest:
+    """Return the ``limit`` rows nearest to ``vector`` by cosine distance.
+
+    Args:
+        table: The episodic table.
+        vector: The query, float32 (dim,).
+        where: Applied before the search, never to its result.
+        limit: Length of the list.
+        exact: Leave the approximate index alone, where there is one.
+    """
+    dataset = table.snapshot()
+    indexed = any("embedding" in index.field_names for index in dataset.describe_indices())
+    query = {"column": "embedding", "q": vector, "k": limit, "metric": "cosine"}
+    if indexed and not exact:
+        query["refine_factor"] = REFINE_FACTOR
+    columns = dataset.scanner(
+        columns=[*SCORING_COLUMNS, "_distance"],
+        nearest={**query, "use_index": indexed and not exact},
+        filter=select(dataset, where),
+        prefilter=True,
+        with_row_id=True,
+    ).to_table()
+    return Nearest(
+        columns,
+        complete=columns.num_rows < limit,
+        true_distances=exact or not indexed,
+    )
+
+
+def payload(table: Table, row_ids: NDArray[np.uint64], names: tuple[str, ...]) -> pa.Table:
+    """Return columns of the given rows, in the given order.
+
+    A row deleted since is left out: the engine skips it silently, so rows are aligned by id.
+    """
+    rows = table.snapshot()._take_rows(  # noqa: SLF001 (the only take by row id)
+        row_ids.tolist(), columns=[*names, "_rowid"]
+    )
+    place = {int(row_id): index for index, row_id in enumerate(rows["_rowid"].to_pylist())}
+    order = [place[int(row_id)] for row_id in row_ids if int(row_id) in place]
+    return rows.take(pa.array(order, pa.int64()))

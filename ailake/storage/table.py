@@ -1,0 +1,120 @@
+"""One table of a lake: a LanceDB handle for writing, a Lance snapshot for reading."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from threading import Lock
+from typing import Any
+
+import lance
+import pyarrow as pa
+
+from ailake.core.filter_eval import engine_part, matches, touches_metadata
+from ailake.core.filters import Predicate
+from ailake.core.rows import to_pylist
+from ailake.core.where import columns_of
+from ailake.storage.filters import to_sql
+from ailake.storage.retries import with_retries
+
+IN_LIST = 1_000
+
+
+class Table:
+    """A table, always read at its latest version.
+
+    The LanceDB connection has a consistency interval of zero. That is not a matter of freshness
+    alone: a stale handle does not see conflicts with versions that were cleaned up since, and its
+    next write would bring deleted rows back.
+    """
+
+    def __init__(self, handle: Any, *, storage_options: Mapping[str, str]) -> None:
+        self.handle = handle
+        self.name: str = handle.name
+        self.storage_options = dict(storage_options)
+        self._lock = Lock()
+        self._snapshot: lance.LanceDataset | None = None
+
+    @property
+    def version(self) -> int:
+        """The latest committed version."""
+        return int(self.handle.version)
+
+    def snapshot(self) -> lance.LanceDataset:
+        """Return the table at its latest version, as one immutable dataset."""
+        version = self.version
+        with self._lock:
+            if self._snapshot is None or self._snapshot.version != version:
+                self._snapshot = self.handle.to_lance()
+            return self._snapshot
+
+    def append(self, rows: pa.Table) -> int:
+        """Append rows in one commit and return the version it made."""
+        return int(
+            with_retries(lambda: self.handle.add(rows), what=f"append to {self.name}").version
+        )
+
+    def read(self, columns: Sequence[str], where: Predicate, **options: Any) -> pa.Table:
+        """Return the columns of the rows that satisfy ``where``, at the latest version."""
+        dataset = self.snapshot()
+        chosen = select(dataset, where)
+        return dataset.scanner(columns=list(columns), filter=chosen, **options).to_table()
+
+    def count(self, where: Predicate) -> int:
+        """Return the number of rows that satisfy ``where``."""
+        dataset = self.snapshot()
+        if touches_metadata(where):
+            # The engine's count fails on a filter that names row ids.
+            return len(_passing(dataset, where))
+        return int(dataset.count_rows(filter=to_sql(where)))
+
+    def delete_rows(self, row_ids: Sequence[int]) -> None:
+        """Delete rows by their stable row ids, in one commit.
+
+        A predicate over values would stay readable in the table's transaction files.
+        """
+        if not row_ids:
+            return
+        listed = ",".join(str(int(row_id)) for row_id in row_ids)
+        with_retries(
+            lambda: self.handle.delete(f"_rowid IN ({listed})"),
+            what=f"delete from {self.name}",
+        )
+
+    def compact(self, *, target_rows: int = 1_048_576) -> None:
+        """Merge small fragments, in one commit; vectors and row ids stay."""
+        with_retries(
+            lambda: self.snapshot().optimize.compact_files(target_rows_per_fragment=target_rows),
+            what=f"compaction of {self.name}",
+        )
+
+    def cleanup(self, *, older_than: timedelta) -> None:
+        """Remove versions older than ``older_than``; tagged ones stay."""
+        self.snapshot().cleanup_old_versions(older_than, error_if_tagged_old_versions=False)
+
+
+def select(dataset: lance.LanceDataset, where: Predicate) -> str:
+    """Return the engine's filter for the rows that satisfy ``where``, in this version.
+
+    The engine can't look into metadata, which is JSON text: rows that pass the rest of the filter
+    are looked at one by one, and the filter names those that pass it all.
+    """
+    if not touches_metadata(where):
+        return to_sql(where)
+    return _row_ids_in(_passing(dataset, where))
+
+
+def _row_ids_in(row_ids: Sequence[int]) -> str:
+    listed = ",".join(str(int(row_id)) for row_id in row_ids)
+    return f"_rowid IN ({listed})" if listed else "false"
+
+
+def _passing(dataset: lance.LanceDataset, where: Predicate) -> list[int]:
+    rows = dataset.scanner(
+        columns=sorted(columns_of(where)), filter=to_sql(engine_part(where)), with_row_id=True
+    ).to_table()
+    return [row["_rowid"] for row in to_pylist(rows) if matches(where, row)]
+
+
+def in_lists(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Cut values into lists short enough for one filter."""
+    for start in range(0, len(values), IN_LIST):
+        yield values[start : start + IN_LIST]

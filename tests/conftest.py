@@ -1,0 +1,48 @@
+"""Fixtures: real lakes in temporary folders."""
+
+import os
+
+# Before the engine is imported anywhere: its log goes to stderr otherwise.
+os.environ["LANCEDB_LOG"] = "error"
+os.environ["LANCE_LOG"] = "error"
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import ailake
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+settings.register_profile(
+    "house", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("house")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[ailake.Lake]:
+    with ailake.connect(tmp_path / "lake", embedder="hashing:64") as opened:
+        yield opened
+
+
+@pytest.fixture
+def memory(lake: ailake.Lake) -> ailake.Memory:
+    return lake.memory(agent_id="ana-bot", user_id="ana")
+
+
+@pytest.fixture
+def now() -> datetime:
+    return NOW
+
+
+@pytest.fixture
+def shared() -> Path:
+    """The folder of real data, which only developers and CI have."""
+    folder = Path(__file__).parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("needs the shared data folder beside the checkout")
+    return folder
