@@ -14,7 +14,7 @@ from ailake import clock
 from ailake.core.drafts import Draft, Items, check_id, check_text, drafts_of
 from ailake.core.episodic import ScoringPolicy
 from ailake.core.filters import conjunction
-from ailake.core.instants import as_utc
+from ailake.core.instants import EARLIEST, as_utc
 from ailake.core.records import ForgetReport, MemoryRecord, Remembered, Scope
 from ailake.core.rows import RECORD_COLUMNS
 from ailake.embed import Embedder, Vectors, check_vector, check_vectors, embed_query
@@ -311,10 +311,14 @@ def _ids(ids: str | Sequence[str]) -> list[str]:
     return sorted({check_id(memory_id) for memory_id in listed})
 
 
-def _cutoff(older_than: timedelta | datetime, now: datetime) -> datetime:
-    if isinstance(older_than, timedelta):
-        return now - older_than
-    return as_utc(older_than, name="older_than")
+def _cutoff(older_than: object, now: datetime) -> datetime:
+    if not isinstance(older_than, timedelta):
+        return as_utc(older_than, name="older_than")
+    if not timedelta(0) <= older_than <= now - EARLIEST:
+        raise InvalidInputError.of(
+            "older_than", got=older_than, wanted="an age from 0 to 340 years"
+        )
+    return now - older_than
 
 
 def _whole(value: object, *, name: str, low: int, high: int) -> int:

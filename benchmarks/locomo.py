@@ -39,7 +39,7 @@ SWEEP = {
         ("monthly", ailake.RecencyConfig.MONTHLY_DECAY),
         ("quarterly", ailake.RecencyConfig.QUARTERLY_DECAY),
     )
-    for floor in (0.985, 0.99, 0.995, 1.0)
+    for floor in (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.985, 0.99, 0.995, 1.0)
 }
 
 

@@ -87,6 +87,8 @@ DIFFERENT = [
     ("3⒈", "31."),
     ("1ª", "1a"),
     ("Word™", "Wordtm"),
+    ("plan Ⓐ", "plan A"),
+    ("vₐ", "va"),
     ("三 五", "三五"),
     ("5 0 apples", "50 apples"),
     ("15 只猫", "1 5 只猫"),
@@ -134,6 +136,7 @@ def test_different(one: str, other: str) -> None:
         ("The US won", "the us won"),
         ("你好， 世界！", "你好,世界"),
         ("Straße", "strasse"),
+        ("\u01f0", "\u01f0"),
     ],
 )
 def test_the_key_itself(text: str, key: str) -> None:

@@ -266,6 +266,8 @@ def test_conjunction_and_disjunction_flatten() -> None:
     assert conjunction() == TRUE == And(())
     assert disjunction() == FALSE == Or(())
     assert conjunction(a) == a
+    assert parse({"NOT": {}}) == FALSE
+    assert parse({"NOT": {"NOT": {}}}) == TRUE
     assert conjunction(a, And((b, a)), TRUE) == And((a, b, a))
     assert conjunction(a, FALSE) == FALSE
     assert disjunction(a, Or((b,)), FALSE) == Or((a, b))

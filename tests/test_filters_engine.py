@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ailake.core.filter_eval import engine_part, matches, touches_metadata
-from ailake.core.filters import MAX_DEPTH, ColumnKind, Predicate, parse_where
+from ailake.core.filters import MAX_DEPTH, ColumnKind, Predicate, conjunction, parse_where
 from ailake.storage.filters import to_sql
 
 Row = dict[str, Any]
@@ -325,10 +325,25 @@ def bush(depth: int, splits: int) -> dict[str, Any]:
     return {word: [inner, inner] if splits > 0 else [inner, {"role": "x"}]}
 
 
-@pytest.mark.parametrize("splits", [0, 4, 8])
+@pytest.mark.parametrize("splits", [0, 4, 6])
 def test_the_bushiest_tree(find: Find, splits: int) -> None:
     where = bush(MAX_DEPTH, splits)
     want = [row["id"] for row in ROWS if expected(where, row)]
     assert find(to_sql(parse(where))) == [want, want]
     want = [row["id"] for row in ROWS if not expected(where, row)]
     assert find(to_sql(parse({"NOT": where["AND"][0]}))) == [want, want]
+
+
+def spread(depth: int, splits: int) -> dict[str, Any]:
+    if depth == 1:
+        return {"event_time": {"nin": TIMES[:1]}, "role": {"ne": "it's"}}
+    inner = spread(depth - 1, splits)
+    branches = [inner, inner] if depth <= splits + 1 else [{"role": "x"}, inner]
+    return {"OR": branches, "event_time": {"lt": TIMES[-1]}}
+
+
+def test_the_worst_tree_within_a_scope(find: Find) -> None:
+    where = spread(MAX_DEPTH, 9)
+    predicate = conjunction(parse({"kind": {"ne": "a"}, "OR": [{"role": None}, {}]}), parse(where))
+    want = [row["id"] for row in ROWS if row["kind"] != "a" and expected(where, row)]
+    assert find(to_sql(predicate)) == [want, want]

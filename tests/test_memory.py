@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import ailake
-from ailake import Decision, InvalidInputError, NotFoundError, ScoringPolicy
+from ailake import Decision, InvalidInputError, NotFoundError, ScoringPolicy, recency_weight
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -162,7 +162,7 @@ def test_backfilled_memories_age_from_their_event(memory: ailake.Memory) -> None
     (hit,) = memory.recall("Oslo", now=NOW)
     assert hit.event_time == event
     assert hit.created_at == NOW
-    assert hit.recency_weight == pytest.approx(np.exp(-0.099 * 70))
+    assert hit.recency_weight == recency_weight(70, ScoringPolicy().recency)
 
 
 def test_other_zones_are_the_same_instant(memory: ailake.Memory) -> None:

@@ -1,6 +1,8 @@
 """decay, stats, schema, doctor."""
 
+import json
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -109,21 +111,29 @@ def stats(
 def schema(
     table: Annotated[str | None, typer.Argument(help="One table; default: all.")] = None,
     *,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write a JSON file per table into this folder.")
+    ] = None,
     as_json: o.AsJson = False,
 ) -> None:
     """Print the tables' contracts: names, types and meaning of every column."""
-    names = sorted(TABLES) if table is None else [table]
-    contracts = [contract(name) for name in names]
-    if as_json:
+    contracts = [contract(name) for name in (sorted(TABLES) if table is None else [table])]
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        for found in contracts:
+            file = out / f"{found['table']}.v{found['version']}.json"
+            file.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+            print_line(str(file))
+    elif as_json:
         print_json(contracts if table is None else contracts[0])
-        return
-    for found in contracts:
-        rows = [
-            (c["name"], c["type"], "yes" if c["nullable"] else "no", c["meaning"])
-            for c in found["columns"]
-        ]
-        title = f"{found['table']} v{found['version']}: {found['meaning']}"
-        print_table(title, ("column", "type", "null", "meaning"), rows)
+    else:
+        for found in contracts:
+            rows = [
+                (c["name"], c["type"], "yes" if c["nullable"] else "no", c["meaning"])
+                for c in found["columns"]
+            ]
+            title = f"{found['table']} v{found['version']}: {found['meaning']}"
+            print_table(title, ("column", "type", "null", "meaning"), rows)
 
 
 def doctor(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ailake.core.filters import where_from_json
 from ailake.core.schema import filter_kinds
-from ailake.core.where import where_from_json
 from ailake.errors import InvalidInputError
 
 if TYPE_CHECKING:

@@ -106,7 +106,7 @@ def _print_story(story: "Story", folder: Path, chart: Path | None) -> None:
     )
     print_table(
         f"4. Decay at three dates; how a memory sinks: {FOLLOWED_QUESTION}",
-        ("decay at", "rows", "bytes written", "its weight", "its rank", "on top"),
+        ("decay at", "rows", "bytes written", "its weight", "its rank", "without floor", "on top"),
         [
             (
                 f"{s.report.now:%d %b %Y}",
@@ -114,6 +114,7 @@ def _print_story(story: "Story", folder: Path, chart: Path | None) -> None:
                 s.report.bytes_written,
                 s.weight,
                 s.rank,
+                s.seed_rank,
                 s.top,
             )
             for s in story.steps

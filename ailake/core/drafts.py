@@ -127,10 +127,10 @@ def _check_role(value: object, *, name: str) -> str:
 
 
 def _check_source(value: object, *, name: str) -> str:
-    if value not in set(SourceClass):
+    if not isinstance(value, str) or value not in set(SourceClass):
         wanted = f"one of {', '.join(SourceClass)}"
         raise InvalidInputError.of(name, got=value, wanted=wanted)
-    return SourceClass(str(value)).value
+    return SourceClass(value).value
 
 
 def _keep(value: object, *, name: str) -> object:  # noqa: ARG001 (the signature of a check)

@@ -137,8 +137,7 @@ def _compare_json(name: str, stored: object, wanted: Any) -> bool:
         if isinstance(stored, list):
             return any(_json_equal(item, wanted) for item in stored)
         return isinstance(stored, str) and isinstance(wanted, str) and wanted in stored
-    comparable = _family(stored) == _family(wanted) and _family(stored) in {"text", "number"}
-    return comparable and _ORDERINGS[name](stored, wanted)
+    return _family(stored) == _family(wanted) and _ORDERINGS[name](stored, wanted)
 
 
 def _json_equal(stored: object, wanted: object) -> bool:

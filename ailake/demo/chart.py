@@ -62,7 +62,7 @@ def _draw_weights(axes: Any, story: Story) -> None:
         axes.scatter(instants, values, s=9, color=colour, alpha=0.7, label=f"run at {date:%d %b}")
     axes.set(
         title="Weights written by three decay runs (monthly curve)",
-        xlabel="when the memory's event happened",
+        xlabel="when it was first said (points above a curve: said again since)",
         ylabel="stored recency_weight",
         ylim=(0, 1.02),
     )

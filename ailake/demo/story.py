@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ailake.core.episodic import RecencyConfig
+from ailake.core.episodic import RecencyConfig, ScoringPolicy
 from ailake.core.records import Decision, Remembered, Scope
 from ailake.demo.conversation import Question, load_questions, load_turns
 from ailake.hits import Hits
@@ -45,12 +45,14 @@ class DecayStep:
     Attributes:
         weight: Its stored ``recency_weight`` after the run.
         rank: Its rank for the question, among what had been said by then.
+        seed_rank: The same under ``ScoringPolicy.SEED``, the formula without a floor.
         top: What came first.
     """
 
     report: DecayReport
     weight: float
     rank: int | None
+    seed_rank: int | None
     top: str
 
 
@@ -96,17 +98,26 @@ def _ask(memory: Memory, question: Question, limit: int) -> Recalled:
 
 
 def _follow(memory: Memory, report: DecayReport) -> DecayStep:
-    said_by_then = {"event_time": {"lte": report.now}}
-    hits = memory.recall(
-        FOLLOWED_QUESTION, limit=100, where=said_by_then, touch=False, now=report.now
-    )
-    ranks = [rank for rank, hit in enumerate(hits, start=1) if hit.id == FOLLOWED]
+    hits = _said_by(memory, report.now, ScoringPolicy())
     return DecayStep(
         report=report,
         weight=memory.get(FOLLOWED).recency_weight,
-        rank=ranks[0] if ranks else None,
+        rank=_rank(hits),
+        seed_rank=_rank(_said_by(memory, report.now, ScoringPolicy.SEED)),
         top=hits[0].text,
     )
+
+
+def _said_by(memory: Memory, date: datetime, scoring: ScoringPolicy) -> Hits:
+    said = {"event_time": {"lte": date}}
+    return memory.recall(
+        FOLLOWED_QUESTION, limit=500, where=said, scoring=scoring, touch=False, now=date
+    )
+
+
+def _rank(hits: Hits) -> int | None:
+    ranks = (rank for rank, hit in enumerate(hits, start=1) if hit.id == FOLLOWED)
+    return next(ranks, None)
 
 
 def _weights(memory: Memory, date: datetime) -> tuple[tuple[datetime, float], ...]:

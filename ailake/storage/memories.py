@@ -9,12 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ailake.core.accesses import with_pending
-from ailake.core.filters import Predicate, conjunction, parse_where
+from ailake.core.filters import Predicate, columns_of, conjunction, parse_where
 from ailake.core.records import Decision, MemoryRecord, Remembered, Scope, State
 from ailake.core.remembering import DuplicateKey
 from ailake.core.rows import RECORD_COLUMNS, record_of, to_pylist
 from ailake.core.schema import filter_kinds
-from ailake.core.where import columns_of
 from ailake.errors import InvalidInputError
 from ailake.storage.journal import Journal
 from ailake.storage.lake import Store

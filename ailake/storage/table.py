@@ -9,9 +9,8 @@ import lance
 import pyarrow as pa
 
 from ailake.core.filter_eval import engine_part, matches, touches_metadata
-from ailake.core.filters import Predicate
+from ailake.core.filters import METADATA, Predicate, columns_of
 from ailake.core.rows import to_pylist
-from ailake.core.where import columns_of
 from ailake.storage.filters import to_sql
 from ailake.storage.retries import with_retries
 
@@ -73,11 +72,8 @@ class Table:
         """
         if not row_ids:
             return
-        listed = ",".join(str(int(row_id)) for row_id in row_ids)
-        with_retries(
-            lambda: self.handle.delete(f"_rowid IN ({listed})"),
-            what=f"delete from {self.name}",
-        )
+        chosen = _row_ids_in(row_ids)
+        with_retries(lambda: self.handle.delete(chosen), what=f"removal of rows of {self.name}")
 
     def compact(self, *, target_rows: int = 1_048_576) -> None:
         """Merge small fragments, in one commit; vectors and row ids stay."""
@@ -109,7 +105,9 @@ def _row_ids_in(row_ids: Sequence[int]) -> str:
 
 def _passing(dataset: lance.LanceDataset, where: Predicate) -> list[int]:
     rows = dataset.scanner(
-        columns=sorted(columns_of(where)), filter=to_sql(engine_part(where)), with_row_id=True
+        columns=[*sorted(columns_of(where)), METADATA],
+        filter=to_sql(engine_part(where)),
+        with_row_id=True,
     ).to_table()
     return [row["_rowid"] for row in to_pylist(rows) if matches(where, row)]
 

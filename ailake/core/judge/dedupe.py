@@ -30,7 +30,7 @@ _LOOKS = str.maketrans(
 )
 
 # NFKC turns 2² into 22, 1½ into 11⁄2 and ① into 1: these stay as they are.
-_KEPT_FORMS = ("<super>", "<sub>", "<fraction>", "<circle>")
+_KEPT_FORMS = ("<super>", "<sub>", "<circle>")
 
 # A question is not a statement and a colon announces something: ? and : are not dropped.
 _FINAL_MARKS = frozenset(".,;。、।")

@@ -1,0 +1,70 @@
+"""The benchmark scripts run, and what they print is plausible in ways that no clock decides."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+CONTENDERS = {"ours", "update", "merge_insert", "floor"}
+REFERENCES = {"update", "merge_insert", "floor"}
+SEARCHES = {"raw", "raw scoped", "raw payload", "recall", "recall touch"}
+
+
+def figures(script: str, *options: str) -> list[dict[str, Any]]:
+    command = [sys.executable, str(BENCHMARKS / script), *options]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_decay() -> None:
+    lines = figures("decay.py", "--rows", "500", "--dim", "64", "--repeats", "1")
+    runs = {line["contender"]: line for line in lines if line["figure"] == "decay"}
+    ratios = {line["against"]: line for line in lines if line["figure"] == "decay ratio"}
+    assert set(runs) == CONTENDERS
+    assert set(ratios) == REFERENCES
+    commits = {name: run["commits"] for name, run in runs.items()}
+    assert commits == {"ours": 1, "update": 1, "merge_insert": 1, "floor": 0}
+    assert all(run["max_error"] < 1e-6 for run in runs.values())
+    assert all(run["rows_per_s"] > 0 for run in runs.values())
+    written = {name: run["bytes_per_row"] for name, run in runs.items()}
+    assert written["floor"] <= written["ours"] < written["update"]
+    assert written["ours"] < written["merge_insert"]
+    assert ratios["update"]["bytes"] > 1
+
+
+def test_recall() -> None:
+    options = ("--rows", "300", "--dim", "64", "--queries", "3", "--index", "IVF_SQ")
+    lines = figures("recall.py", *options)
+    for index in (None, "IVF_SQ"):
+        here = [line for line in lines if line["index"] == index]
+        latencies = {line["what"]: line for line in here if line["figure"] == "latency"}
+        assert set(latencies) == SEARCHES
+        assert latencies["raw"]["vs_raw"] == 1.0
+        assert all(0 < line["p50_ms"] <= line["p95_ms"] for line in latencies.values())
+        shares = {line["policy"]: line for line in here if line["figure"] == "share"}
+        assert set(shares) == {"default", "seed"}
+        assert all(0 <= line["share"] <= 1 for line in shares.values())
+        assert all(0 <= line["proven"] <= 1 for line in shares.values())
+        if index is None:
+            # Fewer rows than the pool: every one is scored, and nothing can be missed.
+            assert all(line["share"] == 1.0 for line in shares.values())
+            assert all(line["rows_scored"] == 300 for line in shares.values())
+
+
+def test_locomo(shared: Path) -> None:
+    data = str(shared / "locomo")
+    ingest, *recalls = figures("locomo.py", "--data", data, "--embedder", "hashing")
+    assert ingest["figure"] == "ingest"
+    assert ingest["turns"] > 1_000
+    assert {line["ranking"] for line in recalls} >= {"vector", "default", "seed"}
+    for line in recalls:
+        depths = [line[f"recall@{depth}"] for depth in (5, 10, 20)]
+        assert 0 <= depths[0] <= depths[1] <= depths[2] <= 1
+        assert 0 <= line["mrr"] <= 1
