@@ -43,7 +43,7 @@ class OwnEmbedder:
         return np.array([[len(text), text.count("a"), 1] for text in texts], dtype=np.float32)
 
     def embed_query(self, text: str) -> np.ndarray[Any, np.dtype[np.float32]]:
-        return self.embed_documents([text])[0]
+        return self.embed_documents([text]).ravel()
 
 
 def test_a_lake_remembers_its_embedder(tmp_path: Path) -> None:

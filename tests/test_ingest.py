@@ -28,7 +28,9 @@ def ingest(memory: ailake.Memory, file: Path) -> Any:
 
 
 def test_a_second_run_adds_nothing(memory: ailake.Memory, tmp_path: Path) -> None:
-    items = [{"text": f"turn {n}", "event_time": WHEN, "speaker": "Ana"} for n in range(40)]
+    items: list[Any] = [
+        {"text": f"turn {n}", "event_time": WHEN, "speaker": "Ana"} for n in range(40)
+    ]
     items += [
         {"text": "我对花生过敏", "metadata": {"topic": "health"}},
         {"text": "Turn 3", "speaker": "Ana"},

@@ -91,7 +91,7 @@ def test_a_bad_batch(memory: ailake.Memory, items: Any, message: str) -> None:
     assert memory.count() == 0
 
 
-BAD_CALLS: list[tuple[Callable[[ailake.Memory], Any], str]] = [
+BAD_CALLS: list[tuple[Callable[[Any], Any], str]] = [
     (lambda m: m.recall(""), "text: got ''"),
     (lambda m: m.recall([1.0, 2.0]), "query: .*wanted a vector of 64"),
     (lambda m: m.recall(None), "query: "),
@@ -124,7 +124,7 @@ BAD_CALLS: list[tuple[Callable[[ailake.Memory], Any], str]] = [
 
 
 @pytest.mark.parametrize(("call", "message"), BAD_CALLS)
-def test_a_bad_call(lake: ailake.Lake, call: Callable[[ailake.Memory], Any], message: str) -> None:
+def test_a_bad_call(lake: ailake.Lake, call: Callable[[Any], Any], message: str) -> None:
     memory = lake.memory(agent_id="a")
     memory.remember("tea", now=NOW)
     before = [lake.table(name).version for name in ("episodic", "accesses")]
@@ -142,7 +142,7 @@ def test_a_bad_scope(lake: ailake.Lake, scope: dict[str, Any]) -> None:
 
 
 def test_one_bad_vector_among_texts_is_named(memory: ailake.Memory) -> None:
-    items = [{"text": "one"}, {"text": "two", "vector": np.zeros(64)}]
+    items: list[dict[str, Any]] = [{"text": "one"}, {"text": "two", "vector": np.zeros(64)}]
     with pytest.raises(InvalidInputError, match="vector of item 1: got a zero vector"):
         memory.remember_many(items)
     assert memory.count() == 0

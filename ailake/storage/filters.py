@@ -83,6 +83,10 @@ def _leaf(compare: Compare) -> str:
     name = column.to_sql()
     if compare.value is None:
         return f"{name} IS NULL"
+    if compare.operator == "eq" and compare.value == "":
+        # The engine compares with the empty string five times as slowly as it counts bytes.
+        empty = f"octet_length({name}) = 0"
+        return f"({name} IS NOT NULL AND {empty})" if compare.nullable else empty
     text = _constant(compare)
     if text is None:
         text = _comparison(column, compare).to_sql()

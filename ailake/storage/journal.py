@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from threading import Lock
 
+import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -67,7 +68,12 @@ class Journal:
             pa.array(hits, pa.uint32()),
             pa.array(confidences, pa.float32()),
         ]
-        self.table.append(pa.table(arrays, schema=schema))
+        rows = pa.table(arrays, schema=schema)
+        version = self.table.append(rows)
+        with self._lock:
+            if self._seen == version - 1:
+                # Nobody else came in between: what this version brings need not be read.
+                self._take_in(_entries_of(rows, [version] * count), version)
         if len(self.table.snapshot().get_fragments()) > MAX_FRAGMENTS:
             self.table.compact()
 
@@ -119,19 +125,25 @@ class Journal:
             self._entries = {}
             self._seen = int(snapshot.metadata.get(FOLDED_KEY, "0"))
         if self._seen < version:
-            for memory_id, access in _entries_after(snapshot, self._seen):
-                self._entries.setdefault(memory_id, []).append(access)
-            self._seen = version
+            self._take_in(_entries_after(snapshot, self._seen), version)
         return self._entries
 
+    def _take_in(self, entries: Iterable[tuple[str, Access]], version: int) -> None:
+        for memory_id, access in entries:
+            self._entries.setdefault(memory_id, []).append(access)
+        self._seen = version
 
-def _entries_after(snapshot: object, version: int) -> Iterable[tuple[str, Access]]:
-    rows = snapshot.scanner(  # type: ignore[attr-defined]
-        columns=["chunk_id", "accessed_at", "hits", "confidence", _VERSION],
-        filter=f"{_VERSION} > {version:d}",
-    ).to_table()
+
+def _entries_after(snapshot: lance.LanceDataset, version: int) -> Iterable[tuple[str, Access]]:
+    columns = ["chunk_id", "accessed_at", "hits", "confidence", _VERSION]
+    scanner = snapshot.scanner(columns=columns, filter=f"{_VERSION} > {version:d}")
+    rows = scanner.to_table()
+    return _entries_of(rows, rows[_VERSION].to_pylist())
+
+
+def _entries_of(rows: pa.Table, versions: Sequence[int]) -> Iterable[tuple[str, Access]]:
     accesses = zip(
-        rows[_VERSION].to_pylist(),
+        versions,
         as_nanoseconds(rows["accessed_at"]).tolist(),
         rows["hits"].to_pylist(),
         rows["confidence"].to_pylist(),
