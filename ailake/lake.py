@@ -1,7 +1,7 @@
 """The lake: what ``ailake.connect`` returns."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -10,8 +10,9 @@ from ailake.core.drafts import check_label
 from ailake.core.records import Scope
 from ailake.core.schema import table_spec
 from ailake.embed import Embedder, resolve_embedder, spec_of
-from ailake.errors import EmbedderMismatchError, NotFoundError
+from ailake.errors import EmbedderMismatchError, InvalidInputError, NotFoundError
 from ailake.memory import Memory
+from ailake.reading import MemoryReader
 from ailake.storage.frames import lazy_frame
 from ailake.storage.lake import (
     EmbedderIdentity,
@@ -93,7 +94,18 @@ class Lake:
         """
         scope = Scope(agent_id, user_id, project_id)
         check_label(session_id, name="session_id")
-        return Memory(self.store, self.embedder, scope, session_id)
+        return Memory(self.store, self.embedder, (scope,), session_id)
+
+    def read(self, scopes: Iterable[Scope]) -> MemoryReader:
+        """Return a reader of several scopes at once; it counts no access.
+
+        Raises:
+            InvalidInputError: No scope, or something else.
+        """
+        wanted = tuple(dict.fromkeys(scopes))
+        if not wanted or not all(isinstance(scope, Scope) for scope in wanted):
+            raise InvalidInputError.of("scopes", got=wanted, wanted="at least one Scope")
+        return MemoryReader(self.store, self.embedder, wanted)
 
     def scan(self, name: str) -> "pl.LazyFrame":
         """Return a table as a polars lazy frame, all scopes, pending accesses counted in.

@@ -1,49 +1,48 @@
-"""The memory of one scope: remember, recall, get, list, count, forget."""
+"""The memory of one scope: everything a reader does, and the verbs that write."""
 
-import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from ailake import clock
-from ailake.core.drafts import Draft, Items, check_id, check_text, drafts_of
-from ailake.core.episodic import ScoringPolicy
+from ailake.changing import Changer
+from ailake.core.accesses import AccessEvent
+from ailake.core.drafts import Draft, Items, check_id, check_metadata, drafts_of
+from ailake.core.episodic import unit_interval
 from ailake.core.filters import conjunction
 from ailake.core.instants import EARLIEST, as_utc
+from ailake.core.messages import drafts_of_messages
 from ailake.core.records import ForgetReport, MemoryRecord, Remembered, Scope
-from ailake.core.rows import RECORD_COLUMNS
-from ailake.embed import Embedder, Vectors, check_vector, check_vectors, embed_query
+from ailake.embed import Vectors, check_vector, check_vectors
 from ailake.errors import InvalidInputError, NotFoundError
-from ailake.hits import Hits
 from ailake.progress import progress_bar
-from ailake.recalling import RecallOptions, recall
+from ailake.reading import MemoryReader
 from ailake.storage import memories
-from ailake.storage.lake import Store
-from ailake.storage.search import payload
 from ailake.storage.table import in_lists
 from ailake.writing import Writer
 
-MAX_LIMIT = 10_000
-
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(MemoryReader):
     """The memories of one scope of a lake; made by ``lake.memory(...)``.
 
     Attributes:
-        scope: Every read and write is bound to it.
         session_id: What new memories are marked with; it limits no read.
     """
 
-    store: Store
-    embedder: Embedder
-    scope: Scope
     session_id: str = ""
+
+    touches: ClassVar[bool] = True
+
+    @property
+    def scope(self) -> Scope:
+        """Every read and write is bound to it."""
+        return self.scopes[0]
 
     def remember(
         self,
@@ -123,6 +122,107 @@ class Memory:
         drafts = drafts_of(items, default_session=self.session_id)
         return self._write(drafts, judge=judge, now=now, progress=progress)
 
+    def add_messages(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        *,
+        session_id: str | None = None,
+        judge: bool = True,
+        now: datetime | None = None,
+    ) -> list[Remembered]:
+        """Store chat turns, in one commit.
+
+        Args:
+            messages: Mappings with ``role`` and ``content``, and optionally ``name`` (becomes the
+                speaker), ``created_at`` (becomes the event's time), ``tool_calls`` and ``id``.
+            session_id: Instead of the one this memory was opened with.
+            judge: False stores repetitions too.
+            now: The instant of the write, timezone-aware; default: the present.
+
+        Raises:
+            InvalidInputError: A message is wrong, named by its position; nothing was written.
+        """
+        session = self.session_id if session_id is None else session_id
+        drafts = drafts_of_messages(messages, default_session=session)
+        return self._write(drafts, judge=judge, now=now, progress=False)
+
+    def update(
+        self,
+        id: str,  # noqa: A002 (the field's name everywhere)
+        *,
+        text: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        importance: float | None = None,
+        expires_at: datetime | None = None,
+        now: datetime | None = None,
+    ) -> MemoryRecord:
+        """Change a memory; what is left out stays.
+
+        Args:
+            id: The memory.
+            text: Becomes a new row with an id of its own; the old one is marked merged into it
+                and shows in ``history``.
+            metadata: Replaces all of it.
+            importance: In [0, 1].
+            expires_at: No read returns it from this instant on.
+            now: The instant of the change, timezone-aware; default: the present.
+
+        Returns:
+            The memory as it is now.
+
+        Raises:
+            NotFoundError: None with this id in this scope.
+            InvalidInputError: Nothing to change, a wrong value, a merged memory, or a text that
+                another memory has.
+        """
+        fields: dict[str, Any] = {}
+        if metadata is not None:
+            fields["metadata"] = check_metadata(metadata)
+        if importance is not None:
+            fields["importance_score"] = unit_interval(importance, name="importance")
+        if expires_at is not None:
+            fields["expires_at"] = as_utc(expires_at, name="expires_at")
+        if text is None and not fields:
+            raise InvalidInputError(
+                "update: got no change, wanted text, metadata, importance or expires_at"
+            )
+        instant = clock.resolve_now(now)
+        self.store.ensure_writable()
+        changer = Changer(self.store, self.embedder, self.scope)
+        memory_id = check_id(id)
+        if text is None:
+            changer.set_fields(memory_id, fields, now=instant)
+        else:
+            memory_id = changer.rewrite(memory_id, text, fields, now=instant)
+        return self.get(memory_id, now=EARLIEST)
+
+    def restore(self, id: str, *, now: datetime | None = None) -> MemoryRecord:  # noqa: A002
+        """Make a merged memory live again, beside the one it was merged into.
+
+        Raises:
+            NotFoundError: None with this id in this scope.
+            InvalidInputError: It is not merged, or a live memory says the same.
+        """
+        instant = clock.resolve_now(now)
+        self.store.ensure_writable()
+        Changer(self.store, self.embedder, self.scope).restore(check_id(id), now=instant)
+        return self.get(id, now=EARLIEST)
+
+    def touch(self, ids: str | Sequence[str], *, now: datetime | None = None) -> None:
+        """Count an access of each memory without a recall.
+
+        Raises:
+            NotFoundError: An id is not in this scope; nothing was counted.
+        """
+        instant = clock.resolve_now(now)
+        wanted = _ids(ids)
+        self.store.ensure_writable()
+        known = memories.known_outcomes(self.store, self.scope, wanted)
+        if missing := [memory_id for memory_id in wanted if memory_id not in known]:
+            raise NotFoundError(f"no memory {missing[0]!r} in {self.scope}")
+        met = [(self.scope, memory_id) for memory_id in wanted]
+        self.store.journal.record(met, AccessEvent.TOUCH, now=instant)
+
     def _write(
         self, drafts: Sequence[Draft], *, judge: bool, now: datetime | None, progress: bool
     ) -> list[Remembered]:
@@ -132,106 +232,6 @@ class Memory:
         writer = Writer(self.store, self.embedder, self.scope)
         with progress_bar("remembering", total=len(drafts), shown=progress) as advance:
             return writer.write(drafts, vectors, judge=judge, now=instant, advance=advance)
-
-    def recall(
-        self,
-        query: str | Sequence[float] | NDArray[np.floating[Any]],
-        *,
-        limit: int = 10,
-        where: Mapping[str, object] | None = None,
-        session_id: str | None = None,
-        scoring: ScoringPolicy | None = None,
-        max_distance: float | None = None,
-        exact: bool = False,
-        touch: bool = True,
-        now: datetime | None = None,
-    ) -> Hits:
-        """Return the memories that matter most for a query, best first.
-
-        The nearest memories are scored by distance / (recency x importance) and reordered.
-
-        Args:
-            query: Text, or its vector (dim,).
-            limit: Number of hits, 1 to 10,000.
-            where: Filter, applied before the search.
-            session_id: Only memories of this session.
-            scoring: How age and importance weigh; ``ScoringPolicy.SEED`` is the pure formula.
-            max_distance: Return nothing farther than this cosine distance.
-            exact: Leave an approximate index alone.
-            touch: Count the hits as accesses, which keeps them fresh; a read-only lake can't.
-            now: The instant from which ages are counted, timezone-aware; default: the present.
-
-        Raises:
-            InvalidInputError: An argument is wrong.
-        """
-        instant = clock.resolve_now(now)
-        if isinstance(query, str):
-            vector = embed_query(self.embedder, check_text(query))
-        else:
-            vector = check_vector(query, dim=self.embedder.dim, name="query")
-        asked = memories.predicate(where)
-        if session_id is not None:
-            asked = conjunction(asked, memories.predicate({"session_id": session_id}))
-        options = RecallOptions(
-            limit=_whole(limit, name="limit", low=1, high=MAX_LIMIT),
-            scoring=_scoring(scoring),
-            max_distance=_distance(max_distance),
-            exact=exact,
-        )
-        visible = memories.visible(self.scope, asked, instant)
-        hits = recall(self.store, vector, visible, options, now=instant)
-        if touch and not self.store.read_only:
-            ids = [hit.id for hit in hits]
-            self.store.journal.record_recall(self.scope, ids, now=instant)
-        return hits
-
-    def get(self, id: str, *, now: datetime | None = None) -> MemoryRecord:  # noqa: A002
-        """Return one memory, whatever its state.
-
-        Raises:
-            NotFoundError: None with this id in this scope, or it has expired.
-        """
-        asked = conjunction(
-            memories.in_scope(self.scope),
-            memories.predicate({"chunk_id": check_id(id)}),
-            memories.unexpired(clock.resolve_now(now)),
-        )
-        found = memories.find(self.store, asked)
-        if not found:
-            raise NotFoundError(f"no memory {id!r} in {self.scope}")
-        return found[0]
-
-    def list(
-        self,
-        where: Mapping[str, object] | None = None,
-        *,
-        limit: int = 100,
-        offset: int = 0,
-        newest_first: bool = False,
-        now: datetime | None = None,
-    ) -> builtins.list[MemoryRecord]:
-        """Return a page of memories in the order in which they were written.
-
-        Active, unexpired ones, unless ``where`` names state. That order is the same while others
-        write; ``newest_first`` turns it round.
-        """
-        size = _whole(limit, name="limit", low=1, high=MAX_LIMIT)
-        start = _whole(offset, name="offset", low=0, high=2**62)
-        rows = self.store.episodic.read(
-            ("created_at",), self._visible(where, now), with_row_id=True
-        )
-        order = "descending" if newest_first else "ascending"
-        rows = rows.sort_by([("created_at", order), ("_rowid", order)])
-        page = rows.slice(start, size)["_rowid"].to_numpy()
-        return memories.records(
-            payload(self.store.episodic, page, RECORD_COLUMNS), self.store.journal
-        )
-
-    def count(
-        self, where: Mapping[str, object] | None = None, *, now: datetime | None = None
-    ) -> int:
-        """Return the number of active, unexpired memories, unless ``where`` names state."""
-        return self.store.episodic.count(self._visible(where, now))
 
     def forget(
         self,
@@ -260,7 +260,7 @@ class Memory:
         if ids is None and not where and older_than is None:
             raise InvalidInputError("forget: got no term, wanted ids, where or older_than")
         instant = clock.resolve_now(now)
-        terms = [memories.in_scope(self.scope), memories.predicate(where)]
+        terms = [memories.in_scopes(self.scopes), memories.predicate(where)]
         if older_than is not None:
             terms.append(memories.born_before(_cutoff(older_than, instant)))
         wanted = None if ids is None else _ids(ids)
@@ -290,9 +290,6 @@ class Memory:
         ]
         return pa.concat_tables(tables)
 
-    def _visible(self, where: Mapping[str, object] | None, now: datetime | None) -> Any:
-        return memories.visible(self.scope, memories.predicate(where), clock.resolve_now(now))
-
 
 def _given_vectors(drafts: Sequence[Draft], dim: int) -> dict[int, Vectors]:
     given = {place: draft.vector for place, draft in enumerate(drafts) if draft.vector is not None}
@@ -319,27 +316,3 @@ def _cutoff(older_than: object, now: datetime) -> datetime:
             "older_than", got=older_than, wanted="an age from 0 to 340 years"
         )
     return now - older_than
-
-
-def _whole(value: object, *, name: str, low: int, high: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise InvalidInputError.of(
-            name, got=value, wanted=f"a whole number from {low:,} to {high:,}"
-        )
-    return value
-
-
-def _scoring(value: object) -> ScoringPolicy:
-    if value is None:
-        return ScoringPolicy()
-    if not isinstance(value, ScoringPolicy):
-        raise InvalidInputError.of("scoring", got=value, wanted="a ScoringPolicy")
-    return value
-
-
-def _distance(value: object) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 2:
-        raise InvalidInputError.of("max_distance", got=value, wanted="a number in [0, 2]")
-    return float(value)

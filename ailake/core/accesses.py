@@ -13,6 +13,7 @@ class AccessEvent(StrEnum):
     """Why a memory was met."""
 
     RECALL = "recall"
+    TOUCH = "touch"
     SKIP = "skip"
 
 

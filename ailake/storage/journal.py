@@ -7,6 +7,7 @@ exactly once whatever dies in between.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
 
@@ -18,13 +19,23 @@ from ailake.core.accesses import Access, AccessEvent, Pending, pending_of
 from ailake.core.records import Scope
 from ailake.core.remembering import Refresh
 from ailake.core.rows import as_nanoseconds, nanoseconds
-from ailake.core.schema import INSTANT
+from ailake.core.schema import INSTANT, SCOPE_COLUMNS
 from ailake.storage.table import Table
 
 FOLDED_KEY = "ailake.folded_through"
 MAX_FRAGMENTS = 100
 
 _VERSION = "_row_created_at_version"
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    scope: Scope
+    memory_id: str
+    met_at: datetime
+    event: AccessEvent
+    hits: int
+    confidence: float | None = None
 
 
 class Journal:
@@ -39,41 +50,50 @@ class Journal:
         self._entries: dict[str, list[Access]] = {}
         self._seen: int | None = None
 
-    def record_recall(self, scope: Scope, memory_ids: Sequence[str], *, now: datetime) -> None:
-        """Count a recall hit for each memory, in one commit."""
-        self._append(scope, [(memory_id, now, 1, None) for memory_id in memory_ids])
+    def record(
+        self, met: Sequence[tuple[Scope, str]], event: AccessEvent, *, now: datetime
+    ) -> None:
+        """Count one hit for each memory, in one commit.
+
+        Args:
+            met: Scope and id of each memory.
+            event: Why they were met; not for repetitions.
+            now: When.
+        """
+        self._append([_Entry(scope, memory_id, now, event, 1) for scope, memory_id in met])
 
     def record_refreshes(self, scope: Scope, refreshes: Sequence[Refresh]) -> None:
         """Note repetitions of stored memories, in one commit."""
         self._append(
-            scope, [(note.memory_id, note.met_at, 0, note.confidence) for note in refreshes]
+            [
+                _Entry(scope, note.memory_id, note.met_at, AccessEvent.SKIP, 0, note.confidence)
+                for note in refreshes
+            ]
         )
 
-    def _append(
-        self, scope: Scope, entries: Sequence[tuple[str, datetime, int, float | None]]
-    ) -> None:
+    def _append(self, entries: Sequence[_Entry]) -> None:
         if not entries:
             return
-        ids, instants, hits, confidences = zip(*entries, strict=True)
-        events = [AccessEvent.RECALL if c is None else AccessEvent.SKIP for c in confidences]
-        count = len(entries)
         schema = self.table.handle.schema
+        instants = [nanoseconds(entry.met_at) for entry in entries]
+        columns = {
+            "chunk_id": [entry.memory_id for entry in entries],
+            **{name: [getattr(entry.scope, name) for entry in entries] for name in SCOPE_COLUMNS},
+            "accessed_at": pa.array(instants, pa.int64()).cast(INSTANT),
+            "event": [entry.event.value for entry in entries],
+            "hits": [entry.hits for entry in entries],
+            "confidence": [entry.confidence for entry in entries],
+        }
         arrays = [
-            pa.array(ids, pa.string()),
-            pa.repeat(scope.agent_id, count),
-            pa.repeat(scope.user_id, count),
-            pa.repeat(scope.project_id, count),
-            pa.array([nanoseconds(instant) for instant in instants], pa.int64()).cast(INSTANT),
-            pa.array([event.value for event in events], pa.string()),
-            pa.array(hits, pa.uint32()),
-            pa.array(confidences, pa.float32()),
+            column if isinstance(column, pa.Array) else pa.array(column, field.type)
+            for field, column in ((field, columns[field.name]) for field in schema)
         ]
         rows = pa.table(arrays, schema=schema)
         version = self.table.append(rows)
         with self._lock:
             if self._seen == version - 1:
                 # Nobody else came in between: what this version brings need not be read.
-                self._take_in(_entries_of(rows, [version] * count), version)
+                self._take_in(_entries_of(rows, [version] * len(entries)), version)
         if len(self.table.snapshot().get_fragments()) > MAX_FRAGMENTS:
             self.table.compact()
 

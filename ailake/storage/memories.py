@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ailake.core.accesses import with_pending
-from ailake.core.filters import Predicate, columns_of, conjunction, parse_where
+from ailake.core.filters import Predicate, columns_of, conjunction, disjunction, parse_where
 from ailake.core.records import Decision, MemoryRecord, Remembered, Scope, State
 from ailake.core.remembering import DuplicateKey
 from ailake.core.rows import RECORD_COLUMNS, record_of, to_pylist
@@ -35,17 +35,17 @@ def predicate(where: Mapping[str, object] | None) -> Predicate:
     return parse_where(where, _KINDS, nullable=_NULLABLE)
 
 
-def in_scope(scope: Scope) -> Predicate:
-    """Return the wall around a scope: every column of it, compared exactly."""
-    return predicate(asdict(scope))
+def in_scopes(scopes: Sequence[Scope]) -> Predicate:
+    """Return the wall around some scopes: every column of them, compared exactly."""
+    return disjunction(*(predicate(asdict(scope)) for scope in scopes))
 
 
-def visible(scope: Scope, where: Predicate, now: datetime) -> Predicate:
-    """Return what a read of the scope sees: active, unexpired rows unless ``where`` names state."""
+def visible(scopes: Sequence[Scope], where: Predicate, now: datetime) -> Predicate:
+    """Return what a read of scopes sees: active, unexpired rows unless ``where`` names state."""
     if "state" in columns_of(where):
-        return conjunction(in_scope(scope), where)
+        return conjunction(in_scopes(scopes), where)
     active = predicate({"state": State.ACTIVE.value})
-    return conjunction(in_scope(scope), active, unexpired(now), where)
+    return conjunction(in_scopes(scopes), active, unexpired(now), where)
 
 
 def unexpired(now: datetime) -> Predicate:
@@ -77,6 +77,26 @@ def records(rows: pa.Table, journal: Journal) -> list[MemoryRecord]:
 def find(store: Store, where: Predicate, **options: Any) -> list[MemoryRecord]:
     """Return the memories that satisfy ``where``; ``options`` are the engine scanner's."""
     return records(store.episodic.read(RECORD_COLUMNS, where, **options), store.journal)
+
+
+def chain(store: Store, scopes: Sequence[Scope], memory_id: str) -> list[MemoryRecord]:
+    """Return all memories whose chain of merges ends where this one's does, farthest first."""
+    wall = in_scopes(scopes)
+    level = find(store, conjunction(wall, predicate({"chunk_id": memory_id})))
+    seen = {memory_id}
+    while level and level[0].merged_into not in {"", *seen}:
+        seen.add(level[0].merged_into)
+        into = find(store, conjunction(wall, predicate({"chunk_id": level[0].merged_into})))
+        if not into:  # The survivor was forgotten.
+            break
+        level = into
+    levels = []
+    while level:
+        levels.append(level)
+        merged = {"merged_into": {"in": [record.id for record in level]}}
+        level = find(store, conjunction(wall, predicate(merged)))
+        level.sort(key=lambda record: (record.updated_at, record.id))
+    return [record for level in reversed(levels) for record in level]
 
 
 def known_outcomes(store: Store, scope: Scope, ids: Sequence[str]) -> dict[str, Remembered]:
@@ -115,7 +135,7 @@ def live_duplicates(
         return {}
     few = predicate({"dedupe_key": {"in": digests}} if len(digests) <= _FEW else None)
     columns = ("role", "speaker", "source", "dedupe_key", "chunk_id", "created_at")
-    rows = store.episodic.read(columns, visible(scope, few, now))
+    rows = store.episodic.read(columns, visible((scope,), few, now))
     rows = rows.filter(pc.is_in(rows["dedupe_key"], value_set=pa.array(digests)))
     # The earliest survives where judge=False has stored the same text twice.
     rows = rows.sort_by([("created_at", "descending"), ("chunk_id", "descending")])

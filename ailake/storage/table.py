@@ -51,6 +51,19 @@ class Table:
             with_retries(lambda: self.handle.add(rows), what=f"append to {self.name}").version
         )
 
+    def upsert(self, rows: pa.Table) -> None:
+        """Write rows over those with the same ``chunk_id`` and add the others, in one commit.
+
+        Rows may hold some of the columns only, where all of them are stored already.
+        """
+        whole = len(rows.schema) == len(self.handle.schema)
+
+        def merge() -> None:
+            merge = self.handle.merge_insert("chunk_id").when_matched_update_all()
+            (merge.when_not_matched_insert_all() if whole else merge).execute(rows)
+
+        with_retries(merge, what=f"change of {self.name}")
+
     def read(self, columns: Sequence[str], where: Predicate, **options: Any) -> pa.Table:
         """Return the columns of the rows that satisfy ``where``, at the latest version."""
         dataset = self.snapshot()

@@ -1,0 +1,167 @@
+"""Changing stored memories: update and restore."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ailake import clock
+from ailake.core.drafts import Draft, check_text
+from ailake.core.filters import conjunction
+from ailake.core.records import Decision, MemoryRecord, Scope, State
+from ailake.core.remembering import DuplicateKey, duplicate_keys
+from ailake.core.rows import nanoseconds
+from ailake.core.schema import INSTANT
+from ailake.embed import Embedder, embed_documents
+from ailake.errors import InvalidInputError, NotFoundError
+from ailake.storage import memories
+from ailake.storage.lake import Store
+from ailake.storage.locks import DECAY, WRITE, exclusive
+
+UPDATED = "updated"
+RESTORED = "restored"
+
+
+@dataclass(frozen=True, slots=True)
+class Changer:
+    """Changes memories of one scope of a lake."""
+
+    store: Store
+    embedder: Embedder
+    scope: Scope
+
+    def set_fields(self, memory_id: str, fields: Mapping[str, Any], *, now: datetime) -> None:
+        """Change columns of an active memory in place, in one commit.
+
+        Args:
+            memory_id: The memory.
+            fields: New values by column.
+            now: Becomes ``updated_at``.
+        """
+        with self._alone():
+            self._active(memory_id)
+            self._set(memory_id, fields, now=now)
+
+    def rewrite(
+        self, memory_id: str, text: str, fields: Mapping[str, Any], *, now: datetime
+    ) -> str:
+        """Put a new row in an active memory's place, and mark the old one merged into it.
+
+        The new row keeps all that was known of the old one, its accesses included. Both rows
+        change in one commit.
+
+        Returns:
+            The new row's id.
+        """
+        draft = replace(_draft_of(self._active(memory_id)), text=check_text(text))
+        (vector,) = embed_documents(self.embedder, [draft.embedded_text])
+        (key,) = duplicate_keys([draft])
+        fresh = clock.new_id()
+        with self._alone():
+            old = self._active(memory_id)
+            self._refuse_twins(key, memory_id, now)
+            through, _ = self.store.journal.unfolded()
+            row = self._row(memory_id)
+            new = {
+                **fields,
+                "chunk_id": fresh,
+                "chunk_text": text,
+                "embedding": vector.astype(np.float16),
+                "dedupe_key": key.digest,
+                "decision": Decision.MODIFY.value,
+                "reason": UPDATED,
+                "updated_at": now,
+                "confidence": old.confidence,
+                "last_accessed_at": old.last_accessed_at,
+                "access_count": old.access_count,
+                "folded_through": through,
+            }
+            gone = {"state": State.MERGED.value, "merged_into": fresh, "updated_at": now}
+            both = [_with_values(row, new), _with_values(row, gone)]
+            self.store.episodic.upsert(pa.concat_tables(both))
+        return fresh
+
+    def restore(self, memory_id: str, *, now: datetime) -> None:
+        """Make a merged memory live again, beside the one it was merged into.
+
+        Raises:
+            InvalidInputError: It is not merged, or a live memory says the same.
+        """
+        with self._alone():
+            record = self._stored(memory_id)
+            if record.state is not State.MERGED:
+                raise InvalidInputError(
+                    f"restore: memory {memory_id!r} is {record.state}, wanted a merged one"
+                )
+            self._refuse_twins(duplicate_keys([_draft_of(record)])[0], memory_id, now)
+            fields = {"state": State.ACTIVE.value, "merged_into": "", "reason": RESTORED}
+            self._set(memory_id, fields, now=now)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        # A fold between reading a row and writing it back would be undone.
+        root = self.store.location.root
+        with exclusive(root, DECAY), exclusive(root, WRITE):
+            yield
+
+    def _stored(self, memory_id: str) -> MemoryRecord:
+        asked = conjunction(
+            memories.in_scopes((self.scope,)), memories.predicate({"chunk_id": memory_id})
+        )
+        found = memories.find(self.store, asked)
+        if not found:
+            raise NotFoundError(f"no memory {memory_id!r} in {self.scope}")
+        return found[0]
+
+    def _active(self, memory_id: str) -> MemoryRecord:
+        record = self._stored(memory_id)
+        if record.state is State.MERGED:
+            raise InvalidInputError(
+                f"update: memory {memory_id!r} was merged into {record.merged_into!r}; update that "
+                "one, or restore this one first"
+            )
+        return record
+
+    def _refuse_twins(self, key: DuplicateKey, memory_id: str, now: datetime) -> None:
+        twin = memories.live_duplicates(self.store, self.scope, [key], now).get(key)
+        if twin not in {None, memory_id}:
+            raise InvalidInputError(
+                f"memory {twin!r} says the same already; forget one of the two first"
+            )
+
+    def _row(self, memory_id: str) -> pa.Table:
+        names = self.store.episodic.handle.schema.names
+        return self.store.episodic.read(names, memories.predicate({"chunk_id": memory_id}))
+
+    def _set(self, memory_id: str, fields: Mapping[str, Any], *, now: datetime) -> None:
+        # Only these columns: the engine fills in the others as they are when it commits.
+        row = self._row(memory_id).select(["chunk_id", "updated_at", *fields])
+        self.store.episodic.upsert(_with_values(row, {**fields, "updated_at": now}))
+
+
+def _draft_of(record: MemoryRecord) -> Draft:
+    return Draft(
+        text=record.text,
+        role=record.role,
+        speaker=record.speaker,
+        source=record.source,
+        event_time=record.event_time,
+    )
+
+
+def _with_values(row: pa.Table, values: Mapping[str, Any]) -> pa.Table:
+    for name, value in values.items():
+        place = row.schema.get_field_index(name)
+        field = row.schema.field(name)
+        row = row.set_column(place, field, _cell(value, field.type))
+    return row
+
+
+def _cell(value: Any, kind: pa.DataType) -> pa.Array:
+    if isinstance(value, datetime):
+        return pa.array([nanoseconds(value)], pa.int64()).cast(INSTANT)
+    return pa.array([value], kind)

@@ -1,0 +1,189 @@
+"""Reading the memories of one scope or several: recall, get, list, count, history."""
+
+import builtins
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ailake import clock
+from ailake.core.accesses import AccessEvent
+from ailake.core.drafts import check_id, check_text
+from ailake.core.episodic import ScoringPolicy
+from ailake.core.filters import Predicate, conjunction
+from ailake.core.records import MemoryRecord, Scope
+from ailake.core.rows import RECORD_COLUMNS
+from ailake.embed import Embedder, check_vector, embed_query
+from ailake.errors import InvalidInputError, NotFoundError
+from ailake.hits import Hits
+from ailake.recalling import RecallOptions, recall
+from ailake.storage import memories
+from ailake.storage.lake import Store
+from ailake.storage.search import payload
+
+MAX_LIMIT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReader:
+    """Reads the memories of some scopes; made by ``lake.read([...])``.
+
+    Attributes:
+        scopes: Every read is bound to them.
+    """
+
+    store: Store
+    embedder: Embedder
+    scopes: tuple[Scope, ...]
+
+    # Whether a recall counts as an access.
+    touches: ClassVar[bool] = False
+
+    def recall(
+        self,
+        query: str | Sequence[float] | NDArray[np.floating[Any]],
+        *,
+        limit: int = 10,
+        where: Mapping[str, object] | None = None,
+        session_id: str | None = None,
+        scoring: ScoringPolicy | None = None,
+        max_distance: float | None = None,
+        exact: bool = False,
+        touch: bool = True,
+        now: datetime | None = None,
+    ) -> Hits:
+        """Return the memories that matter most for a query, best first.
+
+        The nearest memories are scored by distance / (recency x importance) and reordered.
+
+        Args:
+            query: Text, or its vector (dim,).
+            limit: Number of hits, 1 to 10,000.
+            where: Filter, applied before the search.
+            session_id: Only memories of this session.
+            scoring: How age and importance weigh; ``ScoringPolicy.SEED`` is the pure formula.
+            max_distance: Return nothing farther than this cosine distance.
+            exact: Leave an approximate index alone.
+            touch: Count the hits as accesses, which keeps them fresh. A read-only lake, a view of
+                the past and a reader of several scopes never do.
+            now: The instant from which ages are counted, timezone-aware; default: the present.
+
+        Raises:
+            InvalidInputError: An argument is wrong.
+        """
+        instant = clock.resolve_now(now)
+        if isinstance(query, str):
+            vector = embed_query(self.embedder, check_text(query))
+        else:
+            vector = check_vector(query, dim=self.embedder.dim, name="query")
+        asked = memories.predicate(where)
+        if session_id is not None:
+            asked = conjunction(asked, memories.predicate({"session_id": session_id}))
+        options = RecallOptions(
+            limit=_whole(limit, name="limit", low=1, high=MAX_LIMIT),
+            scoring=_scoring(scoring),
+            max_distance=_distance(max_distance),
+            exact=exact,
+        )
+        visible = memories.visible(self.scopes, asked, instant)
+        hits = recall(self.store, vector, visible, options, now=instant)
+        if touch and self.touches and not self.store.read_only:
+            met = [(hit.scope, hit.id) for hit in hits]
+            self.store.journal.record(met, AccessEvent.RECALL, now=instant)
+        return hits
+
+    def get(self, id: str, *, now: datetime | None = None) -> MemoryRecord:  # noqa: A002
+        """Return one memory, whatever its state.
+
+        Raises:
+            NotFoundError: None with this id in this scope, or it has expired.
+        """
+        asked = conjunction(
+            memories.in_scopes(self.scopes),
+            memories.predicate({"chunk_id": check_id(id)}),
+            memories.unexpired(clock.resolve_now(now)),
+        )
+        found = memories.find(self.store, asked)
+        if not found:
+            raise NotFoundError(f"no memory {id!r} in {_names(self.scopes)}")
+        return found[0]
+
+    def list(
+        self,
+        where: Mapping[str, object] | None = None,
+        *,
+        limit: int = 100,
+        offset: int = 0,
+        newest_first: bool = False,
+        now: datetime | None = None,
+    ) -> builtins.list[MemoryRecord]:
+        """Return a page of memories in the order in which they were written.
+
+        Active, unexpired ones, unless ``where`` names state. That order is the same while others
+        write; ``newest_first`` turns it round.
+        """
+        size = _whole(limit, name="limit", low=1, high=MAX_LIMIT)
+        start = _whole(offset, name="offset", low=0, high=2**62)
+        rows = self.store.episodic.read(
+            ("created_at",), self._visible(where, now), with_row_id=True
+        )
+        order = "descending" if newest_first else "ascending"
+        rows = rows.sort_by([("created_at", order), ("_rowid", order)])
+        page = rows.slice(start, size)["_rowid"].to_numpy()
+        return memories.records(
+            payload(self.store.episodic, page, RECORD_COLUMNS), self.store.journal
+        )
+
+    def count(
+        self, where: Mapping[str, object] | None = None, *, now: datetime | None = None
+    ) -> int:
+        """Return the number of active, unexpired memories, unless ``where`` names state."""
+        return self.store.episodic.count(self._visible(where, now))
+
+    def history(self, id: str) -> builtins.list[MemoryRecord]:  # noqa: A002
+        """Return a memory's chain of merges: what was merged, and last what it was merged into.
+
+        Every row is returned whose chain ends in the same memory, farthest first, whatever its
+        state. A memory that nothing was merged into is alone.
+
+        Raises:
+            NotFoundError: None with this id in these scopes.
+        """
+        found = memories.chain(self.store, self.scopes, check_id(id))
+        if not found:
+            raise NotFoundError(f"no memory {id!r} in {_names(self.scopes)}")
+        return found
+
+    def _visible(self, where: Mapping[str, object] | None, now: datetime | None) -> Predicate:
+        return memories.visible(self.scopes, memories.predicate(where), clock.resolve_now(now))
+
+
+def _whole(value: object, *, name: str, low: int, high: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise InvalidInputError.of(
+            name, got=value, wanted=f"a whole number from {low:,} to {high:,}"
+        )
+    return value
+
+
+def _scoring(value: object) -> ScoringPolicy:
+    if value is None:
+        return ScoringPolicy()
+    if not isinstance(value, ScoringPolicy):
+        raise InvalidInputError.of("scoring", got=value, wanted="a ScoringPolicy")
+    return value
+
+
+def _distance(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 2:
+        raise InvalidInputError.of("max_distance", got=value, wanted="a number in [0, 2]")
+    return float(value)
+
+
+def _names(scopes: Sequence[Scope]) -> str:
+    return ", ".join(map(str, scopes))
