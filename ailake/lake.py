@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,6 +24,7 @@ from ailake.storage.lake import (
 )
 from ailake.storage.location import Location
 from ailake.storage.measures import TableStats, Version, measure, versions
+from ailake.storage.past import create_tag, tags, versions_at, view
 from ailake.storage.table import Table
 
 if TYPE_CHECKING:
@@ -122,6 +124,32 @@ class Lake:
     def versions(self, name: str) -> list[Version]:
         """Return the versions of a table that can still be read, oldest first."""
         return versions(self._table(name))
+
+    def tag(self, name: str) -> None:
+        """Name the present state of all tables, so that ``at(name)`` reads it for ever.
+
+        Raises:
+            InvalidInputError: The name is malformed or taken.
+            ReadOnlyError: The lake can't be written.
+        """
+        self.store.ensure_writable()
+        create_tag(self.store, name)
+
+    def tags(self) -> list[str]:
+        """Return the names of all tags, sorted."""
+        return list(tags(self.store))
+
+    def at(self, when: datetime | str) -> Self:
+        """Return all tables as they were, as a read-only lake of its own.
+
+        Args:
+            when: A tag, or a timezone-aware instant.
+
+        Raises:
+            NotFoundError: No such tag, or nothing is kept from that long ago.
+        """
+        past = view(self.store, versions_at(self.store, when))
+        return type(self)(past, self.embedder)
 
     def scopes(self) -> list[Scope]:
         """Return every scope that has memories, sorted."""

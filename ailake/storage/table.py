@@ -1,7 +1,6 @@
 """One table of a lake: a LanceDB handle for writing, a Lance snapshot for reading."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 from threading import Lock
 from typing import Any
 
@@ -94,10 +93,6 @@ class Table:
             lambda: self.snapshot().optimize.compact_files(target_rows_per_fragment=target_rows),
             what=f"compaction of {self.name}",
         )
-
-    def cleanup(self, *, older_than: timedelta) -> None:
-        """Remove versions older than ``older_than``; tagged ones stay."""
-        self.snapshot().cleanup_old_versions(older_than, error_if_tagged_old_versions=False)
 
 
 def select(dataset: lance.LanceDataset, where: Predicate) -> str:
