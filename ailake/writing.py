@@ -112,6 +112,7 @@ class Writer:
                 rules_version="",
             )
             self.store.episodic.append(rows)
+            self.store.episodic.tidy()
         self.store.journal.record_refreshes(self.scope, plan.refreshes)
 
 

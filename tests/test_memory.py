@@ -322,6 +322,24 @@ def test_bulk_makes_few_commits(lake: ailake.Lake, memory: ailake.Memory) -> Non
     assert len(lake.table("episodic").to_lance().get_fragments()) == 1
 
 
+def test_single_writes_do_not_pile_up(lake: ailake.Lake, memory: ailake.Memory) -> None:
+    memory.remember_many([{"text": f"bulk {n}"} for n in range(5_000)], now=NOW)
+    for n in range(150):
+        memory.remember(f"single {n}", now=NOW)
+        memory.touch(memory.remember(f"single {n}", now=NOW).id, now=NOW)
+    tables = {table.name: table for table in lake.stats().tables}
+    assert tables["episodic"].rows == 5_150
+    assert tables["episodic"].fragments <= 66
+    assert tables["accesses"].fragments <= 66
+    # The large fragment was left alone: its file is the one of the bulk load.
+    largest = max(
+        lake.table("episodic").to_lance().get_fragments(),
+        key=lambda fragment: fragment.count_rows(),
+    )
+    assert largest.count_rows() == 5_000
+    assert sum(record.access_count for record in memory.list(limit=10_000, now=NOW)) == 150
+
+
 def test_reader_sees_another_handles_commit(tmp_path: Path) -> None:
     with (
         ailake.connect(tmp_path, embedder="hashing:64") as one,

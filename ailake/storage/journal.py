@@ -23,7 +23,6 @@ from ailake.core.schema import INSTANT, SCOPE_COLUMNS
 from ailake.storage.table import Table
 
 FOLDED_KEY = "ailake.folded_through"
-MAX_FRAGMENTS = 100
 
 _VERSION = "_row_created_at_version"
 
@@ -94,8 +93,7 @@ class Journal:
             if self._seen == version - 1:
                 # Nobody else came in between: what this version brings need not be read.
                 self._take_in(_entries_of(rows, [version] * len(entries)), version)
-        if len(self.table.snapshot().get_fragments()) > MAX_FRAGMENTS:
-            self.table.compact()
+        self.table.tidy()
 
     def pending(
         self, memory_ids: Iterable[str], folded_through: Iterable[int]

@@ -1,6 +1,7 @@
 """One table of a lake: a LanceDB handle for writing, a Lance snapshot for reading."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from threading import Lock
 from typing import Any
 
@@ -14,6 +15,10 @@ from ailake.storage.filters import to_sql
 from ailake.storage.retries import with_retries
 
 IN_LIST = 1_000
+
+# Up to this many fragments of a tier, between two of these numbers of rows, stay as they are.
+MAX_SMALL_FRAGMENTS = 64
+_TIERS = (0, 4_096, 131_072)
 
 
 class Table:
@@ -88,11 +93,23 @@ class Table:
         with_retries(lambda: self.handle.delete(chosen), what=f"removal of rows of {self.name}")
 
     def compact(self, *, target_rows: int = 1_048_576) -> None:
-        """Merge small fragments, in one commit; vectors and row ids stay."""
+        """Merge fragments of fewer than ``target_rows`` rows; row ids and values stay."""
         with_retries(
             lambda: self.snapshot().optimize.compact_files(target_rows_per_fragment=target_rows),
             what=f"compaction of {self.name}",
         )
+
+    def tidy(self) -> None:
+        """Merge fragments where many small ones have come together.
+
+        Fragments are merged into the next tier only, so that a row is rewritten a few times in
+        its life however many single writes there are.
+        """
+        sizes = [fragment.physical_rows for fragment in self.snapshot().get_fragments()]
+        for least, target in pairwise(_TIERS):
+            if sum(least <= size < target for size in sizes) > MAX_SMALL_FRAGMENTS:
+                self.compact(target_rows=target)
+                return
 
 
 def select(dataset: lance.LanceDataset, where: Predicate) -> str:
