@@ -26,6 +26,7 @@ from ailake.storage.location import Location
 from ailake.storage.measures import TableStats, Version, measure, versions
 from ailake.storage.past import create_tag, tags, versions_at, view
 from ailake.storage.table import Table
+from ailake.storage.verify import Problem, verify
 
 if TYPE_CHECKING:
     import polars as pl
@@ -172,6 +173,10 @@ class Lake:
             scopes=len(self.scopes()),
             pending_accesses=len(unfolded),
         )
+
+    def verify(self) -> tuple[Problem, ...]:
+        """Check the lake's invariants, and return what does not hold; nothing is changed."""
+        return verify(self.store)
 
     def flush(self) -> None:
         """Return when everything given so far is committed; it is, as each call returns."""

@@ -244,7 +244,8 @@ class Memory(MemoryReader):
     ) -> ForgetReport:
         """Remove memories of this scope, whatever their state; the terms are ANDed.
 
-        They are gone from every read at once. Old versions of the tables keep them until those
+        What was merged into one of them, such as its text before an update, goes with it. They are
+        gone from every read at once. Old versions of the tables keep them until those
         versions are cleaned.
 
         Args:
@@ -264,7 +265,7 @@ class Memory(MemoryReader):
         if older_than is not None:
             terms.append(memories.born_before(_cutoff(older_than, instant)))
         wanted = None if ids is None else _ids(ids)
-        rows = self._matching(terms, wanted)
+        rows = memories.with_merged(self.store, self._matching(terms, wanted))
         if not dry_run:
             self.store.ensure_writable()
             memories.remove(self.store, rows)

@@ -86,6 +86,12 @@ class MemoryMachine(RuleBasedStateMachine):
         same = [r for r in self.visible(scope) if dedupe_key(r.text) == dedupe_key(text)]
         return same[0] if same else None
 
+    def merged_into(self, memory_id: str) -> set[str]:
+        found = {memory_id}
+        while more := {r.id for r in self.rows.values() if r.merged_into in found} - found:
+            found |= more
+        return found
+
     def add(self, outcome: ailake.Remembered, scope: str, text: str, **fields: Any) -> None:
         twin = self.twin(scope, text)
         if twin is None:
@@ -119,9 +125,11 @@ class MemoryMachine(RuleBasedStateMachine):
         row = self.rows.get(memory_id)
         report = self.memory(scope).forget(memory_id, dry_run=dry_run)
         if row is not None and row.scope == scope:
-            assert report.ids == (memory_id,)
+            gone = self.merged_into(memory_id)
+            assert set(report.ids) == gone
             if not dry_run:
-                del self.rows[memory_id]
+                for name in gone:
+                    del self.rows[name]
         else:
             assert (report.ids, report.missing) == ((), (memory_id,))
 
@@ -199,6 +207,10 @@ class MemoryMachine(RuleBasedStateMachine):
     def reopen(self) -> None:
         self.lakes[0].close()
         self.lakes[0] = ailake.connect(self.folder)
+
+    @invariant()
+    def sound(self) -> None:
+        assert self.lakes[0].verify() == ()
 
     @invariant()
     def same_as_the_model(self) -> None:

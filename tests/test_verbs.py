@@ -63,10 +63,24 @@ def test_history_is_the_chain_of_merges(memory: ailake.Memory) -> None:
     memory.remember("another", now=NOW)
     for start in (first.id, second.id, third.id):
         assert [record.text for record in memory.history(start)] == ["v1", "v2", "v3"]
-    memory.forget(third.id)
-    assert [record.text for record in memory.history(first.id)] == ["v1", "v2"]
     with pytest.raises(NotFoundError):
         memory.history("nothing")
+
+
+def test_forgetting_a_memory_forgets_what_was_merged_into_it(
+    lake: ailake.Lake, memory: ailake.Memory
+) -> None:
+    first = memory.remember("secret v1", now=NOW)
+    second = memory.update(first.id, text="secret v2", now=NOW)
+    third = memory.update(second.id, text="secret v3", now=NOW)
+    memory.remember("another", now=NOW)
+    planned = memory.forget(third.id, dry_run=True)
+    assert set(planned.ids) == {first.id, second.id, third.id}
+    assert memory.forget(where={"chunk_text": "secret v3"}).ids == planned.ids
+    assert lake.scan("episodic").select("chunk_text").collect()["chunk_text"].to_list() == [
+        "another"
+    ]
+    assert lake.verify() == ()
 
 
 def test_restore(memory: ailake.Memory) -> None:

@@ -79,6 +79,12 @@ def diagnose_lake(uri: str, *, fix: bool, storage_options: list[str] | None) -> 
             if lake.read_only:
                 findings.append(Finding(Level.WARNING, "folder", "read-only for this process"))
             findings += _orphans(lake, fix=fix and not lake.read_only)
+            findings += [
+                Finding(
+                    Level.ERROR, "rows", f"{p.what}: {p.count}, such as {', '.join(p.examples)}"
+                )
+                for p in lake.verify()
+            ]
             for table in lake.stats().tables:
                 findings += _table_findings(lake, table, fix=fix and not lake.read_only)
     except AilakeError as error:

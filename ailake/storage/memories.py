@@ -145,6 +145,25 @@ def live_duplicates(
     }
 
 
+def with_merged(store: Store, rows: pa.Table) -> pa.Table:
+    """Add the rows that were merged into these, and those merged into them in turn.
+
+    Args:
+        store: The lake.
+        rows: ``chunk_id`` and ``_rowid`` of some memories.
+    """
+    merged = store.episodic.read(
+        ("chunk_id", "merged_into"), predicate({"merged_into": {"ne": ""}}), with_row_id=True
+    )
+    while True:
+        into = pc.is_in(merged["merged_into"], value_set=rows["chunk_id"].combine_chunks())
+        known = pc.is_in(merged["_rowid"], value_set=rows["_rowid"].combine_chunks())
+        more = merged.filter(pc.and_(into, pc.invert(known))).select(rows.column_names)
+        if not more.num_rows:
+            return rows
+        rows = pa.concat_tables([rows, more])
+
+
 def remove(store: Store, rows: pa.Table) -> None:
     """Delete the rows, then their journal entries.
 

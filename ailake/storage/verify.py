@@ -1,0 +1,71 @@
+"""What must hold in every lake, looked at row by row."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ailake.core.records import State
+from ailake.core.remembering import UNJUDGED
+from ailake.storage.frames import lazy_frame
+from ailake.storage.lake import Store
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# Examples named per problem.
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An invariant that does not hold.
+
+    Attributes:
+        what: Which one.
+        count: How many memories break it.
+        examples: Ids of some of them.
+    """
+
+    what: str
+    count: int
+    examples: tuple[str, ...]
+
+
+def verify(store: Store) -> tuple[Problem, ...]:
+    """Check the lake's invariants; an empty result says that all hold.
+
+    Ids are unique; at most one judged, active memory has a text in its partition (scope, role,
+    speaker, source); what was merged points at a memory of its scope; no row counts journal
+    entries that are not there yet.
+    """
+    import polars as pl  # noqa: PLC0415 (half a second that opening a lake need not pay)
+
+    scope = ["agent_id", "user_id", "project_id"]
+    partition = [*scope, "role", "speaker", "source", "dedupe_key"]
+    columns = [*partition, "chunk_id", "state", "merged_into", "reason", "folded_through"]
+    rows = lazy_frame(store.episodic, store.journal).select(columns).collect()
+    judged = rows.filter(
+        pl.col("state") == State.ACTIVE.value,
+        pl.col("reason") != UNJUDGED,
+        pl.col("dedupe_key") != "",
+    )
+    merged = rows.filter(pl.col("state") == State.MERGED.value)
+    targets = rows.select(*scope, merged_into="chunk_id")
+    version = store.tables["accesses"].version
+    found = {
+        "two memories have the same id": rows.filter(pl.col("chunk_id").is_duplicated()),
+        "two live memories of one author say the same": judged.filter(
+            pl.struct(partition).is_duplicated()
+        ),
+        "a merged memory points at none of its scope": merged.join(
+            targets, on=[*scope, "merged_into"], how="anti"
+        ),
+        "a memory counts accesses that the journal does not have": rows.filter(
+            pl.col("folded_through") > version
+        ),
+    }
+    return tuple(_problem(what, broken) for what, broken in found.items() if broken.height)
+
+
+def _problem(what: str, broken: "pl.DataFrame") -> Problem:
+    ids = broken["chunk_id"].sort()
+    return Problem(what, ids.len(), tuple(ids.head(_SHOWN)))
