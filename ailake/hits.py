@@ -40,6 +40,11 @@ class Hits(Sequence[Hit]):
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.items)
 
+    def __str__(self) -> str:
+        """Return a line per hit: rank, score, text."""
+        lines = [f"{place}. {hit.score:.3f} {hit.text}" for place, hit in enumerate(self, start=1)]
+        return "\n".join(lines) or "no hits"
+
     def to_arrow(self) -> pa.Table:
         """Return a row per hit: its fields, with the scope in three columns."""
         return pa.Table.from_pylist([_row(hit) for hit in self.items], schema=_SCHEMA)
@@ -53,8 +58,8 @@ class Hits(Sequence[Hit]):
     def explain(self) -> "pl.DataFrame":
         """Return a row per hit with every part of its score.
 
-        ``weight = recency_part * importance`` and ``score = distance / max(weight, epsilon)``,
-        where ``recency_part = floor + (1 - floor) * recency``.
+        ``weight = recency_part * importance_part`` and ``score = distance / max(weight, epsilon)``;
+        the parts follow from the policy (see ``ScoringPolicy``).
         """
         import polars as pl  # noqa: PLC0415 (see to_polars)
 
@@ -65,7 +70,15 @@ class Hits(Sequence[Hit]):
         return pl.DataFrame(rows, schema=_EXPLAINED)
 
 
-PARTS = ("distance", "recency", "recency_part", "importance", "weight", "score")
+PARTS = (
+    "distance",
+    "recency",
+    "recency_part",
+    "importance",
+    "importance_part",
+    "weight",
+    "score",
+)
 
 _INSTANT = pa.timestamp("us", tz="UTC")
 _SCHEMA = pa.schema(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ailake.core.drafts import check_label
 from ailake.core.records import Scope
-from ailake.core.schema import table_spec
+from ailake.core.schema import SCOPE_COLUMNS, table_spec
 from ailake.embed import Embedder, resolve_embedder, spec_of
 from ailake.errors import EmbedderMismatchError, InvalidInputError, NotFoundError
 from ailake.memory import Memory
@@ -111,7 +111,9 @@ class Lake:
         return MemoryReader(self.store, self.embedder, wanted)
 
     def scan(self, name: str) -> "pl.LazyFrame":
-        """Return a table as a polars lazy frame, all scopes, pending accesses counted in.
+        """Return a table as a polars lazy frame: every scope, every row whatever its state.
+
+        Pending accesses are counted in.
 
         Raises:
             NotFoundError: No such table.
@@ -154,11 +156,14 @@ class Lake:
 
     def scopes(self) -> list[Scope]:
         """Return every scope that has memories, sorted."""
+        return list(self.scope_counts())
+
+    def scope_counts(self) -> dict[Scope, int]:
+        """Return every scope with its number of rows, whatever their state, sorted by scope."""
         import polars as pl  # noqa: PLC0415 (half a second that opening a lake need not pay)
 
-        names = [pl.col(name) for name in ("agent_id", "user_id", "project_id")]
-        rows = self.scan("episodic").select(names).unique().collect().rows()
-        return sorted(Scope(*row) for row in rows)
+        counted = self.scan("episodic").group_by(SCOPE_COLUMNS).agg(pl.len()).collect().rows()
+        return dict(sorted((Scope(*row[:3]), int(row[3])) for row in counted))
 
     def stats(self) -> LakeStats:
         """Measure the lake."""
@@ -235,7 +240,7 @@ def connect(
     options = {str(key): str(value) for key, value in (storage_options or {}).items()}
     if not lake_exists(location, options):
         if not create:
-            raise NotFoundError(f"no lake at {location.uri}; create=True makes one")
+            raise NotFoundError(f"no lake at {location.uri}; remembering there makes one")
         chosen = resolve_embedder(embedder)
         create_store(location, EmbedderIdentity(chosen.id, chosen.dim), options)
         store = open_store(location, options, migrate=migrate)

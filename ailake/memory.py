@@ -67,13 +67,15 @@ class Memory(MemoryReader):
 
         Args:
             text: What to remember, 1 to 200,000 characters.
-            importance: In [0, 1]; never decays; 1.0 pins the memory.
+            importance: In [0, 1]; never decays; 0 is as good as never found, 1.0 marks what no
+                pruning may remove.
             confidence: How sure the writer is, in [0, 1].
-            role: Author's role: user, assistant, system or tool.
+            role: Author's role, such as user, assistant, system or tool.
             speaker: Author's name; embedded with the text, because it helps recall.
             source: direct, tool, document, group_chat, system or recalled.
             kind: The application's own category.
-            id: Makes the call idempotent: the same id again returns the first outcome.
+            id: Makes the call idempotent: the same id again returns the first outcome and changes
+                nothing. Unique in the whole lake.
             event_time: When it happened, where that is not now; the memory ages from there.
             expires_at: No read returns it from this instant on.
             metadata: The application's own fields, JSON values.
@@ -310,8 +312,12 @@ def _ids(ids: str | Sequence[str]) -> list[str]:
 
 
 def _cutoff(older_than: object, now: datetime) -> datetime:
-    if not isinstance(older_than, timedelta):
+    if isinstance(older_than, datetime):
         return as_utc(older_than, name="older_than")
+    if not isinstance(older_than, timedelta):
+        raise InvalidInputError.of(
+            "older_than", got=older_than, wanted="a timedelta or a timezone-aware datetime"
+        )
     if not timedelta(0) <= older_than <= now - EARLIEST:
         raise InvalidInputError.of(
             "older_than", got=older_than, wanted="an age from 0 to 340 years"

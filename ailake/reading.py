@@ -66,7 +66,8 @@ class MemoryReader:
             session_id: Only memories of this session.
             scoring: How age and importance weigh; ``ScoringPolicy.SEED`` is the pure formula.
             max_distance: Return nothing farther than this cosine distance.
-            exact: Leave an approximate index alone.
+            exact: Leave an approximate index alone; ``hits.exact`` tells whether the answer is
+                proven.
             touch: Count the hits as accesses, which keeps them fresh. A read-only lake, a view of
                 the past and a reader of several scopes never do.
             now: The instant from which ages are counted, timezone-aware; default: the present.

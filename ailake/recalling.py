@@ -13,7 +13,7 @@ from ailake.core.episodic import Floats, ScoringPolicy, days_between, decay, ran
 from ailake.core.filters import Predicate
 from ailake.core.records import Hit, MemoryRecord
 from ailake.core.rows import RECORD_COLUMNS, born_at, last_access, nanoseconds, record_of, to_pylist
-from ailake.hits import Hits
+from ailake.hits import PARTS, Hits
 from ailake.storage.lake import Store
 from ailake.storage.search import nearest, payload
 
@@ -46,6 +46,7 @@ class _Scored:
     recency: Floats
     recency_part: Floats
     importance: Floats
+    importance_part: Floats
     weight: Floats
     score: Floats
 
@@ -101,22 +102,22 @@ def _scores(
     distance = np.maximum(rows["_distance"].to_numpy().astype(np.float64), 0.0)
     importance = rows["importance_score"].to_numpy().astype(np.float64)
     part = policy.recency_part(days)
-    weight = part * importance
+    importance_part = policy.importance_part(importance)
+    weight = part * importance_part
     return _Scored(
-        distance, decay(days, policy.recency), part, importance, weight, score(distance, weight)
+        distance=distance,
+        recency=decay(days, policy.recency),
+        recency_part=part,
+        importance=importance,
+        importance_part=importance_part,
+        weight=weight,
+        score=score(distance, weight),
     )
 
 
 def _hit(record: MemoryRecord, scored: _Scored, places: Mapping[str, int]) -> Hit:
     place = places[record.id]
-    parts = {
-        "distance": float(scored.distance[place]),
-        "recency": float(scored.recency[place]),
-        "recency_part": float(scored.recency_part[place]),
-        "importance": float(scored.importance[place]),
-        "weight": float(scored.weight[place]),
-        "score": float(scored.score[place]),
-    }
+    parts = {name: float(getattr(scored, name)[place]) for name in PARTS}
     fields = {name: getattr(record, name) for name in MemoryRecord.__dataclass_fields__}
     live = {**fields, "recency_weight": parts["recency"]}
     return Hit(**live, score=parts["score"], distance=parts["distance"], parts=parts)

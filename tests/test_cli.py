@@ -160,8 +160,8 @@ def test_without_a_lake_or_an_agent(cli: Cli) -> None:
 
 
 HELP = [
-    "demo", "remember", "recall", "list", "get", "forget", "ingest", "decay", "stats", "schema",
-    "doctor",
+    "demo", "remember", "recall", "list", "get", "forget", "ingest", "decay", "stats", "scopes",
+    "schema", "doctor",
 ]  # fmt: skip
 
 

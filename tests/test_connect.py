@@ -83,7 +83,7 @@ def test_a_wrong_answer_of_the_embedder_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_no_lake_there(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match=r"no lake at .*; create=True makes one"):
+    with pytest.raises(NotFoundError, match=r"no lake at .*; remembering there makes one"):
         ailake.connect(tmp_path / "missing", create=False)
     assert not (tmp_path / "missing").exists()
 

@@ -37,7 +37,8 @@ def test_score_parts_add_up(memory: ailake.Memory) -> None:
     for hit in hits:
         parts = hit.parts
         assert parts["recency_part"] == pytest.approx(0.2 + 0.8 * parts["recency"])
-        assert parts["weight"] == pytest.approx(parts["recency_part"] * parts["importance"])
+        assert parts["importance_part"] == pytest.approx(0.5 + 0.5 * parts["importance"])
+        assert parts["weight"] == pytest.approx(parts["recency_part"] * parts["importance_part"])
         assert hit.score == pytest.approx(parts["distance"] / parts["weight"])
     assert [hit.score for hit in hits] == sorted(hit.score for hit in hits)
     assert hits.explain()["score"].to_list() == [hit.score for hit in hits]

@@ -28,6 +28,6 @@ def main() -> None:
     except InvalidInputError as error:
         print_error(error)
         sys.exit(BAD_USAGE)
-    except (AilakeError, OSError) as error:
+    except (AilakeError, OSError, RuntimeError) as error:  # RuntimeError is the engine's
         print_error(error)
         sys.exit(FAILED)

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
 from hashlib import blake2b
 from itertools import islice
@@ -15,14 +15,14 @@ import typer
 from ailake.cli import options as o
 from ailake.cli.output import print_json, print_line
 from ailake.core.drafts import drafts_of
-from ailake.core.records import Decision
+from ailake.core.records import Decision, Scope
 from ailake.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from ailake.memory import Memory
 
 # Lines per call of remember_many: what a killed run may have to embed again.
-CHUNK_LINES = 16_384
+CHUNK_LINES = 4_096
 
 _INSTANTS = ("event_time", "expires_at")
 
@@ -121,15 +121,15 @@ def ingest_file(
 ) -> IngestReport:
     """Store a checked file, chunk by chunk.
 
-    A line without an id gets one that is made of its content and of how often the file has had it
-    before: so the same line is the same memory in every run, also in a file that has grown.
+    A line without an id gets one that is made of its content, the scope, and how often the file
+    has had it before: the same line is the same memory in every run, also in a file that grew.
     """
     from ailake.progress import progress_bar  # noqa: PLC0415
 
     added = skipped = 0
     before = memory.count(now=now)
     seen: Counter[bytes] = Counter()
-    items = (_identified(item, seen) for _, item in read_items(file))
+    items = (_identified(item, memory.scope, seen) for _, item in read_items(file))
     with progress_bar(file.name, total=lines, shown=progress) as advance:
         while chunk := list(islice(items, CHUNK_LINES)):
             outcomes = memory.remember_many(chunk, judge=judge, now=now)
@@ -165,10 +165,12 @@ def _with_instants(item: dict[str, Any]) -> dict[str, Any]:
     return item
 
 
-def _identified(item: dict[str, Any], seen: Counter[bytes]) -> dict[str, Any]:
+def _identified(item: dict[str, Any], scope: Scope, seen: Counter[bytes]) -> dict[str, Any]:
     if item.get("id") is not None:
         return item
-    content = json.dumps(item, ensure_ascii=False, sort_keys=True, default=str).encode()
+    # Ids are unique in the lake: two users may well have said the same.
+    told = [*astuple(scope), item]
+    content = json.dumps(told, ensure_ascii=False, sort_keys=True, default=str).encode()
     digest = blake2b(content, digest_size=16).digest()
     seen[digest] += 1
     repeat = "" if seen[digest] == 1 else f"-{seen[digest]}"

@@ -9,6 +9,9 @@ from ailake.cli.output import print_json, print_line, print_table
 from ailake.core.records import MemoryRecord
 from ailake.errors import InvalidInputError
 
+# Ids that forget shows to people.
+_SHOWN = 20
+
 
 def register(app: typer.Typer) -> None:
     """Add this module's commands."""
@@ -200,5 +203,9 @@ def forget(
         )
     else:
         print_line(f"{'would forget' if dry_run else 'forgot'} {report.count} memories")
+        for memory_id in report.ids[:_SHOWN]:
+            print_line(f"  {memory_id}")
+        if report.count > _SHOWN:
+            print_line(f"  … and {report.count - _SHOWN} more (--json names all)")
         for memory_id in report.missing:
             print_line(f"not found: {memory_id}")

@@ -35,6 +35,7 @@ def register(app: typer.Typer) -> None:
     """Add this module's commands."""
     app.command()(decay)
     app.command()(stats)
+    app.command()(scopes)
     app.command()(schema)
     app.command()(doctor)
 
@@ -42,7 +43,7 @@ def register(app: typer.Typer) -> None:
 def decay(
     *,
     lake: o.LakeUri,
-    curve: Annotated[Preset, typer.Option(help="Forgetting curve.")] = Preset.WEEKLY,
+    curve: Annotated[Preset | None, typer.Option(help="Forgetting curve; default: weekly.")] = None,
     half_life: Annotated[float | None, typer.Option(help="Half-life in days, instead.")] = None,
     rate: Annotated[float | None, typer.Option("--lambda", help="Rate per day, instead.")] = None,
     now: o.Now = None,
@@ -66,12 +67,14 @@ def decay(
         print_table("decay (dry run)" if dry_run else "decay", ("figure", "value"), rows)
 
 
-def _recency(curve: Preset, half_life: float | None, rate: float | None) -> RecencyConfig:
-    if half_life is not None and rate is not None:
-        raise InvalidInputError("decay: got --half-life and --lambda, wanted one of them")
+def _recency(curve: Preset | None, half_life: float | None, rate: float | None) -> RecencyConfig:
+    if sum(given is not None for given in (curve, half_life, rate)) > 1:
+        raise InvalidInputError(
+            "decay: got several of --curve, --half-life and --lambda, wanted one of them"
+        )
     if half_life is not None:
         return RecencyConfig.from_half_life(half_life)
-    return _PRESETS[curve] if rate is None else RecencyConfig(rate)
+    return _PRESETS[curve or Preset.WEEKLY] if rate is None else RecencyConfig(rate)
 
 
 def stats(
@@ -157,3 +160,17 @@ def doctor(
         print_table("doctor", ("", "what", "found"), [(f.level, f.what, f.found) for f in findings])
     if any(finding.level is Level.ERROR for finding in findings):
         raise typer.Exit(1)
+
+
+def scopes(
+    *, lake: o.LakeUri, storage_option: o.StorageOption = None, as_json: o.AsJson = False
+) -> None:
+    """List the scopes that have memories, and how many rows each has."""
+    with o.opened_lake(lake, storage_options=storage_option) as opened:
+        counted = opened.scope_counts()
+    if as_json:
+        print_json([{"scope": scope, "rows": rows} for scope, rows in counted.items()])
+    else:
+        headers = ("agent", "user", "project", "rows")
+        rows = [(s.agent_id, s.user_id, s.project_id, count) for s, count in counted.items()]
+        print_table("scopes", headers, rows)

@@ -38,7 +38,7 @@ def print_table(title: str, headers: Sequence[str], rows: Iterable[Sequence[obje
     """Print a table; cells are shown as they are, never read as markup."""
     table = Table(title=title, title_justify="left")
     for header in headers:
-        table.add_column(header)
+        table.add_column(header, overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row))
     Console().print(table)

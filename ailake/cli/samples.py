@@ -1,12 +1,14 @@
 """demo: the main job, end to end, on a made-up conversation."""
 
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ailake.cli.output import print_json, print_line, print_table
-from ailake.errors import MissingExtraError
+from ailake.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
     from ailake.demo import Story
@@ -32,11 +34,16 @@ def demo(
 ) -> None:
     """Put a conversation of half a year in, recall answers from it, and let decay run."""
     from ailake import connect  # noqa: PLC0415
-    from ailake.demo import tell  # noqa: PLC0415
+    from ailake.demo import SCOPE, tell  # noqa: PLC0415
 
     chosen, notices = _embedder(embedder)
     folder.mkdir(parents=True, exist_ok=True)
     with connect(folder / "lake", embedder=chosen) as lake:
+        others = set(lake.scopes()) - {SCOPE}
+        if others:
+            raise InvalidInputError.of(
+                "--dir", got=str(folder), wanted="a new folder: that lake holds memories of others"
+            )
         story = tell(lake, progress=not as_json)
     chart = _chart(story, folder / "decay.png", notices)
     if as_json:
@@ -81,6 +88,11 @@ def _figures(
     }
 
 
+def _ourselves() -> str:
+    """Return how this command line can be called again."""
+    return "ailake" if shutil.which("ailake") else f"{sys.executable} -m ailake"
+
+
 def _print_story(story: "Story", folder: Path, chart: Path | None) -> None:
     from ailake.demo.story import FOLLOWED_QUESTION, SCOPE  # noqa: PLC0415
 
@@ -105,7 +117,7 @@ def _print_story(story: "Story", folder: Path, chart: Path | None) -> None:
         f"3. Every part of the scores: {example.question.question}", frame.columns, frame.rows()
     )
     print_table(
-        f"4. Decay at three dates; how a memory sinks: {FOLLOWED_QUESTION}",
+        f"4. Decay at three dates. {FOLLOWED_QUESTION} How this sinks: “{story.followed}”",
         ("decay at", "rows", "bytes written", "its weight", "its rank", "without floor", "on top"),
         [
             (
@@ -130,4 +142,4 @@ def _print_story(story: "Story", folder: Path, chart: Path | None) -> None:
         f'remember "Bo moved to Porto" --speaker Bo --agent {SCOPE.agent_id}',
         "stats",
     ):
-        print_line(f"  ailake {command} --lake {lake}")
+        print_line(f"  {_ourselves()} {command} --lake {lake}")

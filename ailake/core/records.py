@@ -137,7 +137,8 @@ class Hit(MemoryRecord):
         score: Hybrid score, ascending: lower is better.
         distance: Cosine distance of the query, in [0, 2].
         parts: ``distance``, ``recency``, ``recency_part`` (with the policy's floor),
-            ``importance``, ``weight`` and ``score``; score = distance / max(weight, epsilon).
+            ``importance``, ``importance_part`` (with its importance weight), ``weight`` and
+            ``score``; score = distance / max(weight, epsilon).
     """
 
     score: float

@@ -15,6 +15,7 @@ _CURVES = {
     "monthly": RecencyConfig.MONTHLY_DECAY,
     "quarterly": RecencyConfig.QUARTERLY_DECAY,
 }
+_RUNS = ("#8c8c8c", "#7a5195", "#1f1f1f")
 _COLOURS = ("#b04a5a", "#d98e3f", "#2f7f79", "#39588f")
 
 
@@ -57,7 +58,7 @@ def _draw_curves(axes: Any) -> None:
 
 
 def _draw_weights(axes: Any, story: Story) -> None:
-    for (date, weights), colour in zip(story.weights, _COLOURS, strict=False):
+    for (date, weights), colour in zip(story.weights, _RUNS, strict=True):
         instants, values = zip(*weights, strict=True)
         axes.scatter(instants, values, s=9, color=colour, alpha=0.7, label=f"run at {date:%d %b}")
     axes.set(

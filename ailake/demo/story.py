@@ -58,11 +58,18 @@ class DecayStep:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """All that the demo did."""
+    """All that the demo did.
+
+    Attributes:
+        outcomes: How many turns were created and skipped.
+        followed: Text of the memory whose rank the steps follow.
+        weights: After each decay run, when each memory's event happened and its stored weight.
+    """
 
     outcomes: Counter[Decision]
     recalled: tuple[Recalled, ...]
     steps: tuple[DecayStep, ...]
+    followed: str
     weights: tuple[tuple[datetime, tuple[tuple[datetime, float], ...]], ...]
 
 
@@ -85,7 +92,8 @@ def tell(lake: Lake, *, limit: int = 5, progress: bool = False) -> Story:
         report = job.run(date)
         steps.append(_follow(memory, report))
         weights.append((date, _weights(memory, date)))
-    return Story(_count(outcomes), recalled, tuple(steps), tuple(weights))
+    followed = memory.get(FOLLOWED).text
+    return Story(_count(outcomes), recalled, tuple(steps), followed, tuple(weights))
 
 
 def _count(outcomes: list[Remembered]) -> Counter[Decision]:

@@ -156,7 +156,7 @@ def open_store(
         LakeCorruptError: A table lacks a column of its version, or stable row ids.
     """
     if not lake_exists(location, storage_options):
-        raise NotFoundError(f"no lake at {location.uri}; create=True makes one")
+        raise NotFoundError(f"no lake at {location.uri}; remembering there makes one")
     database = connect_database(location, storage_options)
     identity = _identity(database.open_table("episodic").schema)
     read_only = not location.is_writable()
