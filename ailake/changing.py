@@ -23,7 +23,6 @@ from ailake.storage.lake import Store
 from ailake.storage.locks import DECAY, WRITE, exclusive
 
 UPDATED = "updated"
-RESTORED = "restored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ class Changer:
                     f"restore: memory {memory_id!r} is {record.state}, wanted a merged one"
                 )
             self._refuse_twins(duplicate_keys([_draft_of(record)])[0], memory_id, now)
-            fields = {"state": State.ACTIVE.value, "merged_into": "", "reason": RESTORED}
+            fields = {"state": State.ACTIVE.value, "merged_into": ""}
             self._set(memory_id, fields, now=now)
 
     @contextmanager
@@ -112,7 +111,7 @@ class Changer:
         asked = conjunction(
             memories.in_scopes((self.scope,)), memories.predicate({"chunk_id": memory_id})
         )
-        found = memories.find(self.store, asked)
+        found = memories.find(self.store.view(), asked)
         if not found:
             raise NotFoundError(f"no memory {memory_id!r} in {self.scope}")
         return found[0]
@@ -128,9 +127,9 @@ class Changer:
 
     def _refuse_twins(self, key: DuplicateKey, memory_id: str, now: datetime) -> None:
         twin = memories.live_duplicates(self.store, self.scope, [key], now).get(key)
-        if twin not in {None, memory_id}:
+        if twin is not None and twin.id != memory_id:
             raise InvalidInputError(
-                f"memory {twin!r} says the same already; forget one of the two first"
+                f"memory {twin.id!r} says the same already; forget one of the two first"
             )
 
     def _row(self, memory_id: str) -> pa.Table:

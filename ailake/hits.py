@@ -21,11 +21,13 @@ class Hits(Sequence[Hit]):
         items: The hits.
         exact: The top-k is proven: every row in scope was scored, over true distances.
         scored: Rows that were scored to find them.
+        counted: They were counted as accesses.
     """
 
     items: tuple[Hit, ...]
     exact: bool
     scored: int
+    counted: bool = False
 
     def __len__(self) -> int:
         return len(self.items)

@@ -7,14 +7,14 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ailake import clock
 from ailake.core.drafts import check_label
 from ailake.core.records import Scope
 from ailake.core.schema import SCOPE_COLUMNS, table_spec
-from ailake.embed import Embedder, resolve_embedder, spec_of
+from ailake.embed import Embedder, StoredEmbedder, resolve_embedder
 from ailake.errors import EmbedderMismatchError, InvalidInputError, NotFoundError
 from ailake.memory import Memory
 from ailake.reading import MemoryReader
-from ailake.storage.frames import lazy_frame
 from ailake.storage.lake import (
     EmbedderIdentity,
     Store,
@@ -24,6 +24,7 @@ from ailake.storage.lake import (
 )
 from ailake.storage.location import Location
 from ailake.storage.measures import TableStats, Version, measure, versions
+from ailake.storage.memories import pending_count
 from ailake.storage.past import create_tag, tags, versions_at, view
 from ailake.storage.table import Table
 from ailake.storage.verify import Problem, verify
@@ -118,6 +119,8 @@ class Lake:
         Raises:
             NotFoundError: No such table.
         """
+        from ailake.storage.frames import lazy_frame  # noqa: PLC0415 (brings polars)
+
         return lazy_frame(self._table(name), self.store.journal)
 
     def table(self, name: str) -> Any:
@@ -168,7 +171,6 @@ class Lake:
     def stats(self) -> LakeStats:
         """Measure the lake."""
         store = self.store
-        _, unfolded = store.journal.unfolded()
         return LakeStats(
             uri=self.uri,
             embedder_id=store.embedder.id,
@@ -176,12 +178,12 @@ class Lake:
             read_only=store.read_only,
             tables=tuple(measure(table) for table in store.tables.values()),
             scopes=len(self.scopes()),
-            pending_accesses=len(unfolded),
+            pending_accesses=pending_count(store),
         )
 
-    def verify(self) -> tuple[Problem, ...]:
+    def verify(self, *, now: datetime | None = None) -> tuple[Problem, ...]:
         """Check the lake's invariants, and return what does not hold; nothing is changed."""
-        return verify(self.store)
+        return verify(self.store, clock.resolve_now(now))
 
     def flush(self) -> None:
         """Return when everything given so far is committed; it is, as each call returns."""
@@ -246,8 +248,9 @@ def connect(
         store = open_store(location, options, migrate=migrate)
         return Lake(store, _matching(store.embedder, chosen))
     store = open_store(location, options, migrate=migrate)
-    chosen = resolve_embedder(spec_of(store.embedder.id) if embedder is None else embedder)
-    return Lake(store, _matching(store.embedder, chosen))
+    if embedder is None:
+        return Lake(store, StoredEmbedder(store.embedder.id, store.embedder.dim))
+    return Lake(store, _matching(store.embedder, resolve_embedder(embedder)))
 
 
 def _matching(made_with: EmbedderIdentity, embedder: Embedder) -> Embedder:

@@ -268,15 +268,12 @@ class Memory(MemoryReader):
             terms.append(memories.born_before(_cutoff(older_than, instant)))
         wanted = None if ids is None else _ids(ids)
         rows = memories.with_merged(self.store, self._matching(terms, wanted))
+        found = sorted(rows["chunk_id"].to_pylist())
+        missing = sorted(set(wanted or ()) - set(found))
         if not dry_run:
             self.store.ensure_writable()
-            memories.remove(self.store, rows)
-        found = sorted(rows["chunk_id"].to_pylist())
-        return ForgetReport(
-            ids=tuple(found),
-            missing=tuple(sorted(set(wanted or ()) - set(found))),
-            dry_run=dry_run,
-        )
+            memories.remove(self.store, self.scope, rows, also=missing)
+        return ForgetReport(ids=tuple(found), missing=tuple(missing), dry_run=dry_run)
 
     def _matching(self, terms: Sequence[Any], ids: Sequence[str] | None) -> pa.Table:
         parts = [None] if ids is None else list(in_lists(ids))

@@ -1,10 +1,11 @@
 """Reading the memories of one scope or several: recall, get, list, count, history."""
 
 import builtins
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +16,19 @@ from ailake.core.drafts import check_id, check_text
 from ailake.core.episodic import ScoringPolicy
 from ailake.core.filters import Predicate, conjunction
 from ailake.core.records import MemoryRecord, Scope
-from ailake.core.rows import RECORD_COLUMNS
 from ailake.embed import Embedder, check_vector, embed_query
 from ailake.errors import InvalidInputError, NotFoundError
 from ailake.hits import Hits
 from ailake.recalling import RecallOptions, recall
 from ailake.storage import memories
-from ailake.storage.lake import Store
-from ailake.storage.search import payload
+from ailake.storage.lake import ReadView, Store
+from ailake.storage.retries import reading_again
 
 MAX_LIMIT = 10_000
+
+T = TypeVar("T")
+
+log = logging.getLogger("ailake")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,9 @@ class MemoryReader:
             max_distance: Return nothing farther than this cosine distance.
             exact: Leave an approximate index alone; ``hits.exact`` tells whether the answer is
                 proven.
-            touch: Count the hits as accesses, which keeps them fresh. A read-only lake, a view of
-                the past and a reader of several scopes never do.
+            touch: Count the hits as accesses, which keeps them fresh; where that fails, as on a
+                full disk, ``hits.counted`` is False and a warning is logged. A read-only lake, a
+                view of the past and a reader of several scopes never do.
             now: The instant from which ages are counted, timezone-aware; default: the present.
 
         Raises:
@@ -90,11 +95,10 @@ class MemoryReader:
             exact=exact,
         )
         visible = memories.visible(self.scopes, asked, instant)
-        hits = recall(self.store, vector, visible, options, now=instant)
-        if touch and self.touches and not self.store.read_only:
-            met = [(hit.scope, hit.id) for hit in hits]
-            self.store.journal.record(met, AccessEvent.RECALL, now=instant)
-        return hits
+        hits = self._read(lambda view: recall(view, vector, visible, options, now=instant))
+        if not touch or not self.touches or self.store.read_only:
+            return hits
+        return replace(hits, counted=self._count(hits, now=instant))
 
     def get(self, id: str, *, now: datetime | None = None) -> MemoryRecord:  # noqa: A002
         """Return one memory, whatever its state.
@@ -107,7 +111,7 @@ class MemoryReader:
             memories.predicate({"chunk_id": check_id(id)}),
             memories.unexpired(clock.resolve_now(now)),
         )
-        found = memories.find(self.store, asked)
+        found = self._read(lambda view: memories.find(view, asked))
         if not found:
             raise NotFoundError(f"no memory {id!r} in {_names(self.scopes)}")
         return found[0]
@@ -128,21 +132,18 @@ class MemoryReader:
         """
         size = _whole(limit, name="limit", low=1, high=MAX_LIMIT)
         start = _whole(offset, name="offset", low=0, high=2**62)
-        rows = self.store.episodic.read(
-            ("created_at",), self._visible(where, now), with_row_id=True
-        )
-        order = "descending" if newest_first else "ascending"
-        rows = rows.sort_by([("created_at", order), ("_rowid", order)])
-        page = rows.slice(start, size)["_rowid"].to_numpy()
-        return memories.records(
-            payload(self.store.episodic, page, RECORD_COLUMNS), self.store.journal
+        shown = self._listed(where, now)
+        return self._read(
+            lambda view: memories.page(
+                view, shown, start=start, size=size, newest_first=newest_first
+            )
         )
 
     def count(
         self, where: Mapping[str, object] | None = None, *, now: datetime | None = None
     ) -> int:
         """Return the number of active, unexpired memories, unless ``where`` names state."""
-        return self.store.episodic.count(self._visible(where, now))
+        return self.store.episodic.count(self._listed(where, now))
 
     def history(self, id: str) -> builtins.list[MemoryRecord]:  # noqa: A002
         """Return a memory's chain of merges: what was merged, and last what it was merged into.
@@ -153,21 +154,36 @@ class MemoryReader:
         Raises:
             NotFoundError: None with this id in these scopes.
         """
-        found = memories.chain(self.store, self.scopes, check_id(id))
+        memory_id = check_id(id)
+        found = self._read(lambda view: memories.chain(view, self.scopes, memory_id))
         if not found:
             raise NotFoundError(f"no memory {id!r} in {_names(self.scopes)}")
         return found
 
-    def _visible(self, where: Mapping[str, object] | None, now: datetime | None) -> Predicate:
-        return memories.visible(self.scopes, memories.predicate(where), clock.resolve_now(now))
+    def _read(self, action: Callable[[ReadView], T]) -> T:
+        return reading_again(lambda: action(self.store.view()))
+
+    def _count(self, hits: Hits, *, now: datetime) -> bool:
+        met = [(hit.scope, hit.id) for hit in hits]
+        try:
+            self.store.journal.record(met, AccessEvent.RECALL, now=now)
+        except (OSError, RuntimeError):
+            # A full disk must not take away what was found.
+            log.warning("the accesses of a recall could not be counted", exc_info=True)
+            return False
+        return True
+
+    def _listed(self, where: Mapping[str, object] | None, now: datetime | None) -> Predicate:
+        return memories.listed(self.scopes, memories.predicate(where), clock.resolve_now(now))
 
 
-def _whole(value: object, *, name: str, low: int, high: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+def _whole(value: Any, *, name: str, low: int, high: int) -> int:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or not low <= value <= high:
         raise InvalidInputError.of(
             name, got=value, wanted=f"a whole number from {low:,} to {high:,}"
         )
-    return value
+    return int(value)
 
 
 def _scoring(value: object) -> ScoringPolicy:
@@ -178,10 +194,11 @@ def _scoring(value: object) -> ScoringPolicy:
     return value
 
 
-def _distance(value: object) -> float | None:
+def _distance(value: Any) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 2:
+    number = isinstance(value, (int, float, np.integer, np.floating))
+    if isinstance(value, bool) or not number or not 0 <= value <= 2:
         raise InvalidInputError.of("max_distance", got=value, wanted="a number in [0, 2]")
     return float(value)
 

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ailake.core.accesses import Pending, with_pending
+from ailake.core.accesses import Pending, pending_of_rows, with_pending
 from ailake.core.episodic import Floats, ScoringPolicy, days_between, decay, rank, score
 from ailake.core.filters import Predicate
 from ailake.core.records import Hit, MemoryRecord
 from ailake.core.rows import RECORD_COLUMNS, born_at, last_access, nanoseconds, record_of, to_pylist
 from ailake.hits import PARTS, Hits
-from ailake.storage.lake import Store
+from ailake.storage.lake import ReadView
 from ailake.storage.search import nearest, payload
 
 # Wide, because the nearest few are not the best under decay: of 100,000 memories aged over a
@@ -52,7 +52,7 @@ class _Scored:
 
 
 def recall(
-    store: Store,
+    view: ReadView,
     vector: NDArray[np.float32],
     where: Predicate,
     options: RecallOptions,
@@ -62,26 +62,24 @@ def recall(
     """Return the best memories that satisfy ``where``.
 
     Args:
-        store: The lake.
+        view: The state of the memories to recall from.
         vector: The query, float32 (dim,).
         where: Scope, visibility and the caller's filter.
         options: How to recall.
         now: The instant from which ages are counted.
     """
     pool = max(MIN_POOL, POOL_FACTOR * options.limit)
-    found = nearest(store.episodic, vector, where, limit=pool, exact=options.exact)
+    found = nearest(view.dataset, vector, where, limit=pool, exact=options.exact)
     rows = found.columns
-    pending = store.journal.pending(
-        rows["chunk_id"].to_pylist(), rows["folded_through"].to_pylist()
-    )
-    scored = _scores(rows, pending, options.scoring, nanoseconds(now))
     ids = rows["chunk_id"].to_pylist()
+    pending = pending_of_rows(view.entries, ids, rows["folded_through"].to_pylist())
+    scored = _scores(rows, pending, options.scoring, nanoseconds(now))
     order = rank(scored.score, scored.weight, born_at(rows), ids)
     if options.max_distance is not None:
         order = order[scored.distance[order] <= options.max_distance]
     winners = order[: options.limit]
     row_ids = rows["_rowid"].to_numpy()[winners]
-    records = to_pylist(payload(store.episodic, row_ids, RECORD_COLUMNS))
+    records = to_pylist(payload(view.dataset, row_ids, RECORD_COLUMNS))
     places = {ids[place]: int(place) for place in winners}
     hits = [
         _hit(with_pending(record_of(row), pending.get(row["chunk_id"])), scored, places)

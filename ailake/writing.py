@@ -10,7 +10,7 @@ from ailake import clock
 from ailake.core.drafts import Draft
 from ailake.core.records import Remembered, Scope
 from ailake.core.remembering import Addition, DuplicateKey, Plan, duplicate_keys, plan_batch
-from ailake.core.rows import episodic_rows
+from ailake.core.rows import episodic_rows, expiry_rows
 from ailake.embed import Embedder, Vectors, embed_documents
 from ailake.progress import Advance
 from ailake.storage.lake import Store
@@ -50,6 +50,10 @@ class Writer:
             now: The instant of the write.
             advance: Told the number of drafts that are done.
         """
+        if len(drafts) > COMMIT_ROWS:
+            # Refuse an id of another scope before the first commit, not between two.
+            ids = [draft.id for draft in drafts if draft.id is not None]
+            known_outcomes(self.store, self.scope, ids)
         outcomes: list[Remembered] = []
         for start in range(0, len(drafts), COMMIT_ROWS):
             share = drafts[start : start + COMMIT_ROWS]
@@ -72,9 +76,12 @@ class Writer:
                 if self.store.episodic.version != version:
                     version = self.store.episodic.version
                     plan = self._plan(part)
-                if all(addition.position in part.vectors for addition in plan.additions):
+                ready = all(addition.position in part.vectors for addition in plan.additions)
+                if ready:
                     self._commit(part, plan)
-                    return plan.outcomes
+            if ready:
+                self.store.episodic.tidy()
+                return plan.outcomes
 
     def _plan(self, part: "_Part") -> Plan:
         given = [draft.id for draft in part.drafts if draft.id is not None]
@@ -102,6 +109,11 @@ class Writer:
         part.vectors.update(zip(texts, vectors, strict=True))
 
     def _commit(self, part: "_Part", plan: Plan) -> None:
+        """Write the plan; the rows come last, so that what failed before them has added nothing."""
+        through = self.store.journal.table.version
+        if plan.extensions:
+            self.store.episodic.upsert(expiry_rows(plan.extensions))
+        self.store.journal.record_refreshes(self.scope, plan.refreshes)
         if plan.additions:
             rows = episodic_rows(
                 plan.additions,
@@ -110,10 +122,9 @@ class Writer:
                 now=part.now,
                 embedder_id=self.embedder.id,
                 rules_version="",
+                folded_through=through,
             )
             self.store.episodic.append(rows)
-            self.store.episodic.tidy()
-        self.store.journal.record_refreshes(self.scope, plan.refreshes)
 
 
 @dataclass(slots=True)

@@ -66,8 +66,14 @@ def test_an_own_embedder(tmp_path: Path) -> None:
         memory = lake.memory(agent_id="a")
         memory.remember_many([{"text": "banana"}, {"text": "plum and more"}])
         assert memory.recall("banana", limit=1)[0].text == "banana"
-    with pytest.raises(EmbedderMismatchError, match="'own:v1', which does not come with ailake"):
-        ailake.connect(tmp_path)
+    # Without the object, what embeds nothing works, and the rest says what is missing.
+    with ailake.connect(tmp_path) as lake:
+        memory = lake.memory(agent_id="a")
+        assert memory.count() == len(memory.list()) == MemoryDecayJob(lake).run().rows == 2
+        assert lake.stats().embedder_id == "own:v1"
+        for embeds in (lambda: memory.recall("banana"), lambda: memory.remember("x")):
+            with pytest.raises(EmbedderMismatchError, match="'own:v1', which does not come with"):
+                embeds()
 
 
 def test_a_wrong_answer_of_the_embedder_writes_nothing(tmp_path: Path) -> None:
@@ -95,7 +101,7 @@ def test_a_folder_that_is_not_a_lake(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["holiday.jpg"]
 
 
-@pytest.mark.parametrize("bad", ["", "  ", None, 5, "ftp://host/x", "http://host"])
+@pytest.mark.parametrize("bad", ["", "  ", None, 5, "ftp://host/x", "http://host", "./a?b"])
 def test_addresses_refused(bad: Any) -> None:
     with pytest.raises(InvalidInputError, match="uri: got"):
         ailake.connect(bad, embedder="hashing")

@@ -1,6 +1,7 @@
 """The pure formulas: every row of the specification's tables, every trap, and their properties."""
 
 import math
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,13 @@ from hypothesis import strategies as st
 
 from ailake import InvalidInputError, RecencyConfig, ScoringPolicy, hybrid_score, recency_weight
 from ailake.core.episodic import FLOAT32_EPSILON, days_between, rank, score
+from ailake.core.instants import EARLIEST, LATEST
+from ailake.core.rows import nanoseconds
 
 WEEKLY = RecencyConfig.WEEKLY_DECAY
 MONTHLY = RecencyConfig.MONTHLY_DECAY
+
+EARLIEST_NAIVE, LATEST_NAIVE = (moment.replace(tzinfo=None) for moment in (EARLIEST, LATEST))
 
 units = st.floats(0, 1)
 ages = st.floats(0, 20_000)
@@ -190,7 +195,7 @@ def test_policy_floor_bounds_the_weight() -> None:
     policy = ScoringPolicy(recency=WEEKLY, floor=0.25)
     parts = policy.recency_part(np.array([0.0, 7.0, 1e6]))
     assert parts.tolist() == pytest.approx([1.0, 0.25 + 0.75 * recency_weight(7), 0.25])
-    assert ScoringPolicy(recency=WEEKLY, floor=0.0) == ScoringPolicy.SEED
+    assert ScoringPolicy(WEEKLY, 0.0, 1.0) == ScoringPolicy.SEED
     assert ScoringPolicy.SEED.recency_part(np.array([7.0])) == pytest.approx(recency_weight(7))
 
 
@@ -198,6 +203,8 @@ def test_policy_floor_bounds_the_weight() -> None:
 def test_policy_refuses_a_bad_floor(floor: Any) -> None:
     with pytest.raises(InvalidInputError, match="floor"):
         ScoringPolicy(floor=floor)
+    with pytest.raises(InvalidInputError, match="importance_weight"):
+        ScoringPolicy(importance_weight=floor)
     with pytest.raises(InvalidInputError, match="recency"):
         ScoringPolicy(recency=0.1)  # type: ignore[arg-type]
 
@@ -205,6 +212,17 @@ def test_policy_refuses_a_bad_floor(floor: Any) -> None:
 def test_default_policy_puts_the_newer_of_two_equals_first() -> None:
     fresh, old = ScoringPolicy().recency_part(np.array([1.0, 60.0]))
     assert hybrid_score(0.4, fresh, 0.5) < hybrid_score(0.4, old, 0.5)
+
+
+def test_importance_weight_says_how_much_of_it_counts() -> None:
+    importance = np.array([0.0, 0.5, 1.0])
+    for share, parts in ((0.0, [1, 1, 1]), (0.5, [0.5, 0.75, 1]), (1.0, [0, 0.5, 1])):
+        assert ScoringPolicy(importance_weight=share).importance_part(importance).tolist() == parts
+
+
+def test_default_policy_puts_the_important_of_two_equals_first() -> None:
+    low, high = ScoringPolicy().importance_part(np.array([0.2, 0.9]))
+    assert hybrid_score(0.4, high, 1) < hybrid_score(0.4, low, 1)
 
 
 def test_ties_go_to_weight_then_newer_then_id() -> None:
@@ -228,3 +246,10 @@ def test_rank_is_the_sorted_order(rows: list[tuple[float, float, int]]) -> None:
 def test_days_between_keeps_nanoseconds() -> None:
     day = 86_400_000_000_000
     assert days_between(np.array([0, day // 2, 3 * day]), day).tolist() == [1.0, 0.5, -2.0]
+
+
+@given(st.datetimes(EARLIEST_NAIVE, LATEST_NAIVE), st.datetimes(EARLIEST_NAIVE, LATEST_NAIVE))
+def test_days_between_never_wraps(since: datetime, now: datetime) -> None:
+    start, end = (nanoseconds(moment.replace(tzinfo=UTC)) for moment in (since, now))
+    (days,) = days_between(np.array([start]), end)
+    assert days == pytest.approx((now - since) / timedelta(days=1), abs=1e-6)

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import lancedb.index
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -188,12 +189,49 @@ def test_an_old_memory_stays_findable(memory: ailake.Memory) -> None:
 
 
 def test_filters_run_before_the_top_k(memory: ailake.Memory) -> None:
-    memory.remember_many(
-        [{"text": f"tea {n}", "kind": "rare" if n % 100 == 0 else "chat"} for n in range(500)],
-        now=NOW,
-    )
-    hits = memory.recall("tea", limit=10, where={"kind": "rare"}, now=NOW)
-    assert sorted(hit.text for hit in hits) == [f"tea {n}" for n in (0, 100, 200, 300, 400)]
+    """Ten times as many nearer memories as recall looks at don't pass the filter."""
+    near, far = np.eye(64)[0], np.eye(64)[1]
+    items = [{"text": f"n{n}", "kind": "chat", "vector": near} for n in range(10_000)]
+    items += [{"text": f"r{n}", "kind": "rare", "vector": far} for n in range(5)]
+    memory.remember_many(items, judge=False, now=NOW)
+    for where in ({"kind": "rare"}, {"NOT": {"kind": "chat"}}):
+        hits = memory.recall(near, limit=10, where=where, now=NOW)
+        assert sorted(hit.text for hit in hits) == [f"r{n}" for n in range(5)]
+        assert hits.exact
+    assert not memory.recall(near, limit=10, now=NOW).exact
+
+
+@pytest.mark.parametrize("kind", ["IvfSq", "HnswSq", "IvfPq"])
+def test_recall_over_an_index(lake: ailake.Lake, memory: ailake.Memory, kind: str) -> None:
+    """A quantised index gives about twice the distance unless it is refined."""
+    rng = np.random.default_rng(1)
+    vectors = rng.normal(size=(2_000, 64)) + 4 * rng.normal(size=(20, 64)).repeat(100, axis=0)
+    items = [{"text": f"m{n}", "id": f"m{n}", "vector": v} for n, v in enumerate(vectors)]
+    memory.remember_many(items, judge=False, now=NOW)
+    query = vectors[7] + 0.1
+    before = memory.recall(query, now=NOW, touch=False)
+    config = getattr(lancedb.index, kind)(distance_type="cosine", num_partitions=2)
+    lake.table("episodic").create_index("embedding", config=config)
+    memory.remember("after the index", id="late", vector=query, now=NOW)
+    indexed = memory.recall(query, now=NOW, touch=False)
+    exact = memory.recall(query, now=NOW, touch=False, exact=True)
+    assert not indexed.exact
+    assert indexed[0].id == exact[0].id == "late"
+    assert [hit.id for hit in exact][1:] == [hit.id for hit in before][:9]
+    assert [hit.id for hit in indexed] == [hit.id for hit in exact]
+    told = [hit.distance for hit in indexed]
+    assert told == pytest.approx([hit.distance for hit in exact], abs=2e-3)
+
+
+def test_speaker_and_date_are_embedded_but_not_stored_in_the_text(memory: ailake.Memory) -> None:
+    when = datetime(2025, 5, 17, tzinfo=UTC)
+    memory.remember("I like tea", speaker="Bartholomew", event_time=when, now=NOW)
+    memory.remember("I like tea", speaker="Ann", event_time=when, now=NOW)
+    first = memory.recall("Bartholomew likes tea", now=NOW)[0]
+    assert (first.speaker, first.text) == ("Bartholomew", "I like tea")
+    alone = memory.recall("I like tea", limit=1, now=NOW)[0].distance
+    dated = memory.recall("Bartholomew: I like tea (17 May 2025)", limit=1, now=NOW)[0].distance
+    assert dated < 0.01 < alone
 
 
 def test_metadata_filters(memory: ailake.Memory) -> None:

@@ -87,7 +87,7 @@ def test_restore(memory: ailake.Memory) -> None:
     first = memory.remember("v1", now=NOW)
     second = memory.update(first.id, text="v2", now=NOW)
     record = memory.restore(first.id, now=NOW + DAY)
-    assert (record.state, record.merged_into, record.reason) == (State.ACTIVE, "", "restored")
+    assert (record.state, record.merged_into) == (State.ACTIVE, "")
     assert record.updated_at == NOW + DAY
     assert {m.text for m in memory.list(now=NOW)} == {"v1", "v2"}
     with pytest.raises(InvalidInputError, match="is active, wanted a merged one"):
@@ -201,6 +201,7 @@ def test_add_messages(memory: ailake.Memory) -> None:
     ]
     assert (rows[1].speaker, rows[1].event_time, rows[1].session_id) == ("Ana", NOW - DAY, "s1")
     assert rows[4].id == "m5"
+    assert rows[3].metadata == {"tool_call_id": "c1"}
 
 
 @pytest.mark.parametrize(

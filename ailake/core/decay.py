@@ -7,15 +7,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ailake.core.accesses import Pending
+from ailake.core.accesses import MAX_UINT32, Pending
 from ailake.core.episodic import RecencyConfig, days_between, decay
 from ailake.core.rows import as_nanoseconds
 from ailake.core.schema import INSTANT
 
 ACCESS_COLUMNS = ("access_count", "folded_through")
 REPEAT_COLUMNS = ("updated_at", "confidence")
-
-_MAX_UINT32 = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ def folded_accesses(
     counts = access_count.to_numpy().astype(np.uint64)
     newest = last_accessed.copy()
     for offset, pending in fold.pending.items():
-        counts[offset] = min(int(counts[offset]) + pending.hits, _MAX_UINT32)
+        counts[offset] = min(int(counts[offset]) + pending.hits, MAX_UINT32)
         newest[offset] = max(newest[offset], pending.last_accessed_at)
     columns = {
         "access_count": pa.array(counts.astype(np.uint32)),

@@ -18,6 +18,9 @@ from ailake.errors import InvalidInputError
 FLOAT32_EPSILON = float(np.finfo(np.float32).eps)
 NANOSECONDS_PER_DAY = 86_400_000_000_000
 
+# A little below 2**63 nanoseconds.
+_MAX_SPAN = 9.2e18
+
 Floats = NDArray[np.float64]
 
 
@@ -37,9 +40,12 @@ def _positive(value: object, *, name: str) -> float:
 
 
 def _number(value: object) -> float | None:
-    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return None
+    try:
         return float(value)
-    return None
+    except OverflowError:  # An int beyond what a float holds.
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +246,10 @@ def rank(
 
 def days_between(since: NDArray[np.int64], now: int) -> Floats:
     """Return fractional days from ``since`` to ``now``, both nanoseconds since 1970."""
-    return (now - since).astype(np.float64) / NANOSECONDS_PER_DAY
+    # In float64 only where int64 would wrap: whole nanoseconds are exact up to 292 years.
+    far = np.abs(since.astype(np.float64) - float(now)) > _MAX_SPAN
+    apart = np.where(far, float(now) - since.astype(np.float64), (now - since).astype(np.float64))
+    return np.asarray(apart / NANOSECONDS_PER_DAY)
 
 
 def _numbers(value: ArrayLike, *, name: str) -> Floats:

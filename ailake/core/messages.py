@@ -59,6 +59,7 @@ def _draft(message: Mapping[str, Any], session: str) -> Draft:
     role = message.get("role")
     content = _text(message.get("content"))
     calls = _calls(message.get("tool_calls"))
+    called = message.get("tool_call_id")
     source = SourceClass.TOOL if calls and not content else _source(role)
     return Draft.of(
         "\n".join(part for part in (content, calls) if part),
@@ -68,6 +69,7 @@ def _draft(message: Mapping[str, Any], session: str) -> Draft:
         event_time=message.get("created_at"),
         id=message.get("id"),
         source=source.value,
+        metadata=None if called is None else {"tool_call_id": called},
     )
 
 

@@ -86,6 +86,7 @@ class Remembered:
         reason: Why.
         existing_id: The memory that stands in its place, empty where a new one was made.
         veto: The veto that stood against the best candidate, or empty.
+        repeated: An earlier call with the same id had this outcome; this one changed nothing.
     """
 
     id: str
@@ -93,6 +94,7 @@ class Remembered:
     reason: str
     existing_id: str = ""
     veto: str = ""
+    repeated: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,12 @@
 """What a batch of drafts becomes: a plan of rows to add and repetitions to note. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ailake.core.drafts import Draft
 from ailake.core.judge import dedupe_digest, dedupe_key
-from ailake.core.records import Decision, Remembered
+from ailake.core.records import Decision, Remembered, SourceClass
 
 EXACT_DUPLICATE = "exact_duplicate"
 NO_CONTAINED_MATCH = "no_contained_match"
@@ -21,6 +21,14 @@ class DuplicateKey:
     speaker: str
     source: str
     digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """A live memory with some duplicate key."""
+
+    id: str
+    expires_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +61,27 @@ class Plan:
 
     Attributes:
         outcomes: One per draft, in order.
+        extensions: New ``expires_at`` (None: never) of stored memories whose repetition lasts
+            longer.
     """
 
     outcomes: tuple[Remembered, ...]
     additions: tuple[Addition, ...]
     refreshes: tuple[Refresh, ...]
+    extensions: Mapping[str, datetime | None]
 
 
 def duplicate_keys(drafts: Sequence[Draft]) -> list[DuplicateKey]:
-    """Return each draft's key; an empty digest equals nothing."""
+    """Return each draft's key; an empty digest, as of all group chat, equals nothing."""
     return [
-        DuplicateKey(d.role, d.speaker, d.source, dedupe_digest(dedupe_key(d.text))) for d in drafts
+        DuplicateKey(draft.role, draft.speaker, draft.source, _digest(draft)) for draft in drafts
     ]
+
+
+def _digest(draft: Draft) -> str:
+    if draft.source == SourceClass.GROUP_CHAT:
+        return ""
+    return dedupe_digest(dedupe_key(draft.text))
 
 
 def plan_batch(
@@ -73,7 +90,7 @@ def plan_batch(
     *,
     fresh_ids: Sequence[str],
     known_ids: Mapping[str, Remembered],
-    known_keys: Mapping[DuplicateKey, str],
+    known_keys: Mapping[DuplicateKey, Twin],
     judge: bool,
     now: datetime,
 ) -> Plan:
@@ -84,28 +101,61 @@ def plan_batch(
         keys: Their duplicate keys, in the same order.
         fresh_ids: A new id per draft, used where the draft brings none.
         known_ids: First outcomes of those of the drafts' ids that are stored already.
-        known_keys: Ids of the stored active memories with one of the keys.
+        known_keys: The stored, visible memories with one of the keys.
         judge: False stores every draft without looking for duplicates.
         now: The instant of the write.
     """
-    ids = dict(known_ids)
-    live = dict(known_keys) if judge else {}
-    outcomes: list[Remembered] = []
-    additions: list[Addition] = []
-    refreshes: list[Refresh] = []
+    batch = _Batch(dict(known_ids), dict(known_keys) if judge else {}, judge=judge, now=now)
     for position, (draft, key, fresh) in enumerate(zip(drafts, keys, fresh_ids, strict=True)):
-        memory_id = draft.id or fresh
-        if memory_id in ids:
-            outcome = ids[memory_id]
-        elif judge and key.digest and key in live:
-            survivor = live[key]
-            outcome = Remembered(survivor, Decision.SKIP, EXACT_DUPLICATE, survivor)
-            refreshes.append(Refresh(survivor, draft.event_time or now, draft.confidence))
+        batch.decide(position, draft, key, memory_id=draft.id or fresh)
+    return Plan(
+        tuple(batch.outcomes),
+        tuple(batch.additions.values()),
+        tuple(batch.refreshes),
+        batch.extensions,
+    )
+
+
+@dataclass(slots=True)
+class _Batch:
+    ids: dict[str, Remembered]
+    live: dict[DuplicateKey, Twin]
+    judge: bool
+    now: datetime
+    outcomes: list[Remembered] = field(default_factory=list)
+    additions: dict[str, Addition] = field(default_factory=dict)
+    refreshes: list[Refresh] = field(default_factory=list)
+    extensions: dict[str, datetime | None] = field(default_factory=dict)
+
+    def decide(self, position: int, draft: Draft, key: DuplicateKey, *, memory_id: str) -> None:
+        twin = self.live.get(key) if self.judge and key.digest else None
+        if memory_id in self.ids:
+            self.outcomes.append(self.ids[memory_id])
+        elif twin is not None:
+            self._skip(draft, key, twin)
         else:
-            reason = NO_CONTAINED_MATCH if judge else UNJUDGED
+            reason = NO_CONTAINED_MATCH if self.judge else UNJUDGED
             outcome = Remembered(memory_id, Decision.CREATE, reason)
-            additions.append(Addition(position, draft, outcome, key.digest))
-            live[key] = memory_id
-            ids[memory_id] = outcome
-        outcomes.append(outcome)
-    return Plan(tuple(outcomes), tuple(additions), tuple(refreshes))
+            self.additions[memory_id] = Addition(position, draft, outcome, key.digest)
+            self.ids[memory_id] = outcome
+            self.outcomes.append(outcome)
+            if draft.expires_at is None or draft.expires_at > self.now:
+                self.live[key] = Twin(memory_id, draft.expires_at)
+
+    def _skip(self, draft: Draft, key: DuplicateKey, twin: Twin) -> None:
+        self.outcomes.append(Remembered(twin.id, Decision.SKIP, EXACT_DUPLICATE, twin.id))
+        self.refreshes.append(Refresh(twin.id, draft.event_time or self.now, draft.confidence))
+        if not _outlasts(draft.expires_at, twin.expires_at):
+            return
+        # What is skipped must not vanish earlier than if it had been stored.
+        self.live[key] = Twin(twin.id, draft.expires_at)
+        if twin.id in self.additions:
+            made = self.additions[twin.id]
+            longer = replace(made.draft, expires_at=draft.expires_at)
+            self.additions[twin.id] = replace(made, draft=longer)
+        else:
+            self.extensions[twin.id] = draft.expires_at
+
+
+def _outlasts(expires_at: datetime | None, other: datetime | None) -> bool:
+    return other is not None and (expires_at is None or expires_at > other)

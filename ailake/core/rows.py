@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ailake.core.records import Decision, MemoryRecord, Scope, State
 from ailake.core.remembering import Addition
 from ailake.core.schema import INSTANT, arrow_schema
+from ailake.errors import LakeCorruptError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -61,6 +62,7 @@ def episodic_rows(
     now: datetime,
     embedder_id: str,
     rules_version: str,
+    folded_through: int,
 ) -> pa.Table:
     """Return the rows of new memories, ready to be appended to ``episodic``.
 
@@ -71,11 +73,13 @@ def episodic_rows(
         now: The instant of the write.
         embedder_id: Id of the embedder that the lake was made with.
         rules_version: Version of the judge's rules, empty where it did not judge.
+        folded_through: Present version of the accesses table: what it says of these ids belongs
+            to memories that were forgotten.
     """
     count, dim = vectors.shape
     drafts = [addition.draft for addition in additions]
     schema = arrow_schema("episodic", dim=dim, embedder_id=embedder_id)
-    events = pa.array([draft.event_time for draft in drafts], pa.timestamp("us", "UTC"))
+    events = _instants([draft.event_time for draft in drafts])
     created = pa.repeat(pa.scalar(nanoseconds(now), pa.int64()).cast(INSTANT), count)
     flat = pa.array(vectors.astype(np.float16).ravel())
     columns: dict[str, Any] = {
@@ -94,14 +98,12 @@ def episodic_rows(
         "confidence": [draft.confidence for draft in drafts],
         "created_at": created,
         "updated_at": created,
-        "event_time": events.cast(INSTANT),
-        "expires_at": pa.array(
-            [draft.expires_at for draft in drafts], pa.timestamp("us", "UTC")
-        ).cast(INSTANT),
-        "last_accessed_at": pc.coalesce(events.cast(INSTANT), created),
+        "event_time": events,
+        "expires_at": _instants([draft.expires_at for draft in drafts]),
+        "last_accessed_at": pc.coalesce(events, created),
         "recency_weight": pa.repeat(pa.scalar(1.0, pa.float32()), count),
         "access_count": pa.repeat(pa.scalar(0, pa.uint32()), count),
-        "folded_through": pa.repeat(pa.scalar(0, pa.uint64()), count),
+        "folded_through": pa.repeat(pa.scalar(folded_through, pa.uint64()), count),
         "state": pa.repeat(State.ACTIVE.value, count),
         "merged_into": pa.repeat("", count),
         "dedupe_key": [addition.digest for addition in additions],
@@ -113,6 +115,17 @@ def episodic_rows(
     }
     arrays = [_array(columns[field.name], field.type) for field in schema]
     return pa.table(arrays, schema=schema)
+
+
+def expiry_rows(expirations: Mapping[str, datetime | None]) -> pa.Table:
+    """Return ``chunk_id`` and ``expires_at`` of memories whose expiry changes."""
+    return pa.table(
+        {"chunk_id": list(expirations), "expires_at": _instants(list(expirations.values()))}
+    )
+
+
+def _instants(values: Sequence[datetime | None]) -> pa.Array:
+    return pa.array(values, pa.timestamp("us", "UTC")).cast(INSTANT)
 
 
 def _array(values: Any, kind: pa.DataType) -> pa.Array:
@@ -164,5 +177,12 @@ def record_fields(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def record_of(row: Mapping[str, Any]) -> MemoryRecord:
-    """Return a stored row as a record."""
-    return MemoryRecord(**record_fields(row))
+    """Return a stored row as a record.
+
+    Raises:
+        LakeCorruptError: A value is none that ailake writes; the row is named.
+    """
+    try:
+        return MemoryRecord(**record_fields(row))
+    except ValueError as error:
+        raise LakeCorruptError(f"memory {row['chunk_id']!r} can't be read: {error}") from error

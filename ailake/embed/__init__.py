@@ -11,7 +11,7 @@ from ailake.embed.hashing import HashingEmbedder
 from ailake.embed.local import LocalE5Embedder, LocalEmbedder
 from ailake.embed.protocol import Embedder, Vectors
 from ailake.embed.registry import RegistryEmbedder
-from ailake.embed.resolve import resolve_embedder, spec_of
+from ailake.embed.resolve import StoredEmbedder, resolve_embedder
 
 __all__ = [
     "Embedder",
@@ -19,6 +19,7 @@ __all__ = [
     "LocalE5Embedder",
     "LocalEmbedder",
     "RegistryEmbedder",
+    "StoredEmbedder",
     "Vectors",
     "check_embedder",
     "check_vector",
@@ -26,5 +27,4 @@ __all__ = [
     "embed_documents",
     "embed_query",
     "resolve_embedder",
-    "spec_of",
 ]

@@ -1,12 +1,12 @@
 """From what a caller passes as ``embedder=`` to an embedder."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 from ailake.embed.checked import check_embedder
 from ailake.embed.hashing import MAX_DIM, HashingEmbedder
 from ailake.embed.local import LocalE5Embedder, LocalEmbedder
-from ailake.embed.protocol import Embedder
+from ailake.embed.protocol import Embedder, Vectors
 from ailake.embed.registry import PREFIX, RegistryEmbedder
 from ailake.errors import EmbedderMismatchError, InvalidInputError, MissingExtraError
 
@@ -81,3 +81,43 @@ def spec_of(embedder_id: str) -> str:
         f"the lake was made with embedder {embedder_id!r}, which does not come with ailake, and is "
         "opened with none: pass the same one as embedder="
     )
+
+
+class StoredEmbedder:
+    """The embedder that a lake was made with, resolved when something is embedded.
+
+    So a job that embeds nothing needs neither its package nor, for an object of the caller's, the
+    object itself.
+
+    Args:
+        embedder_id: Its id.
+        dim: Length of its vectors.
+    """
+
+    def __init__(self, embedder_id: str, dim: int) -> None:
+        self._id = embedder_id
+        self._dim = dim
+        self._resolved: Embedder | None = None
+
+    @property
+    def id(self) -> str:
+        """The embedder's id."""
+        return self._id
+
+    @property
+    def dim(self) -> int:
+        """Length of its vectors."""
+        return self._dim
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Embed texts to remember; float32 (n, dim)."""
+        return self._embedder().embed_documents(texts)
+
+    def embed_query(self, text: str) -> Vectors:
+        """Embed one query; float32 (dim,)."""
+        return self._embedder().embed_query(text)
+
+    def _embedder(self) -> Embedder:
+        if self._resolved is None:
+            self._resolved = resolve_embedder(spec_of(self._id))
+        return self._resolved

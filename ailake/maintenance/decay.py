@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -115,7 +115,9 @@ class MemoryDecayJob:
 
     def _run(self, now: datetime, started: float, *, dry_run: bool, progress: bool) -> DecayReport:
         table = self._store.episodic
-        orphans = [] if dry_run or self._store.location.root is None else sweep_orphans(table)
+        # Where no lock keeps other runs away, only what no run can still be writing is an orphan.
+        grace = timedelta(0) if self._store.location.root is not None else timedelta(days=1)
+        orphans = [] if dry_run else sweep_orphans(table, before=clock.utc_now() - grace)
         # Before the memories are read: an entry up to here belongs to a row that will be seen.
         through, entries = self._store.journal.unfolded()
         run = _Run(nanoseconds(now), self._recency, through, entries)
@@ -133,6 +135,7 @@ class MemoryDecayJob:
             )
         if run.folded and not dry_run:
             self._store.journal.mark_folded(through)
+            self._store.journal.clean()
         return DecayReport(
             now=now,
             lambda_=self._recency.lambda_,

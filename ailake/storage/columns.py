@@ -7,6 +7,7 @@ all fragments at once. Text, vectors, row ids and the indexes on other columns s
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import lance
 import pyarrow as pa
@@ -276,27 +277,37 @@ def _guard(table: Table, dataset: lance.LanceDataset) -> None:
         raise StaleSnapshotError(f"a version after {dataset.version} was cleaned up")
 
 
-def orphans(table: Table) -> list[str]:
+def orphans(table: Table, *, before: datetime) -> list[str]:
     """Return the column files of ours that no version refers to, by path within the table.
 
-    While a rewrite of this table runs, its files are among them.
+    Args:
+        table: The table.
+        before: Only files last written before this instant. While a rewrite of this table runs,
+            its files are among them.
     """
     dataset = table.snapshot()
-    ours = {path for path in _paths(dataset.all_files()) if path.startswith(f"data/{PREFIX}")}
-    return sorted(ours - set(_paths(dataset.tracked_files()))) if ours else []
+    files = dataset.all_files().read_all()
+    ours = {
+        path
+        for path, written in zip(
+            files["path"].to_pylist(), files["last_modified"].to_pylist(), strict=True
+        )
+        if path.startswith(f"data/{PREFIX}") and written < before
+    }
+    if not ours:
+        return []
+    tracked = dataset.tracked_files().read_all()["path"].to_pylist()
+    return sorted(ours.difference(tracked))
 
 
-def sweep_orphans(table: Table) -> list[str]:
+def sweep_orphans(table: Table, *, before: datetime) -> list[str]:
     """Delete column files of ours that no version refers to; return their paths.
 
-    Only safe while no other rewrite of this table can run: hold the job's lock.
+    Only safe while no other rewrite of this table can be writing what is older than ``before``:
+    hold the job's lock, or leave a day.
     """
-    found = orphans(table)
+    found = orphans(table, before=before)
     session = LanceFileSession(table.snapshot().uri, storage_options=table.storage_options or None)
     for path in found:
         session.delete_file(path)
     return found
-
-
-def _paths(reader: pa.RecordBatchReader) -> list[str]:
-    return [str(path) for path in reader.read_all()["path"].to_pylist()]

@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 from polars.io.plugins import register_io_source
 
-from ailake.core.accesses import Pending
+from ailake.core.accesses import MAX_UINT32, Entries, Pending, pending_of_rows
 from ailake.core.rows import as_nanoseconds
 from ailake.core.schema import INSTANT
 from ailake.storage.journal import Journal
@@ -25,9 +25,12 @@ def lazy_frame(table: Table, journal: Journal) -> pl.LazyFrame:
     """Return the table's latest version as a lazy frame.
 
     Only the columns that a query names are read. Its predicates are evaluated on the columns they
-    name, batch by batch, and the other columns are read for the rows that pass. Pending accesses
-    of ``episodic`` are counted in first, so a predicate sees them.
+    name, batch by batch, and the other columns are read for the rows that pass. A limit counts
+    rows before the predicate, as polars means it. Pending accesses of ``episodic`` are counted in
+    first, so a predicate sees them.
     """
+    # Before the rows: an entry that is folded in between is in the rows, or still an entry.
+    entries = journal.unfolded()[1] if table.name == "episodic" else None
     dataset = table.snapshot()
     schema = pl.from_arrow(dataset.schema.empty_table())
     assert isinstance(schema, pl.DataFrame)  # noqa: S101 (narrows polars' return type)
@@ -39,16 +42,14 @@ def lazy_frame(table: Table, journal: Journal) -> pl.LazyFrame:
         batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
         names = list(dataset.schema.names) if with_columns is None else with_columns
-        folding = journal if table.name == "episodic" else None
-        left = n_rows
-        for frame in _frames(
-            dataset, names, predicate, batch_size=batch_size or BATCH_ROWS, journal=folding
-        ):
-            yield frame if left is None else frame.head(left)
-            if left is not None:
-                left -= frame.height
-                if left <= 0:
-                    return
+        yield from _frames(
+            dataset,
+            names,
+            predicate,
+            entries=entries,
+            limit=n_rows,
+            batch_size=batch_size or BATCH_ROWS,
+        )
 
     return register_io_source(scan, schema=schema.schema, validate_schema=True)
 
@@ -58,44 +59,46 @@ def _frames(
     names: Sequence[str],
     predicate: pl.Expr | None,
     *,
+    entries: Entries | None,
+    limit: int | None,
     batch_size: int,
-    journal: Journal | None,
 ) -> Iterator[pl.DataFrame]:
     first = list(names) if predicate is None else predicate.meta.root_names()
-    read = _with_keys(first, journal)
+    read = _with_keys(first, entries)
     later = [name for name in names if name not in read]
-    scanner = dataset.scanner(columns=read, with_row_id=True, batch_size=batch_size)
+    scanner = dataset.scanner(columns=read, with_row_id=True, batch_size=batch_size, limit=limit)
     for batch in scanner.to_batches():
-        rows = _folded(pa.Table.from_batches([batch]), journal)
+        rows = _folded(pa.Table.from_batches([batch]), entries)
         frame = pl.DataFrame(pl.from_arrow(rows))
         if predicate is not None:
             frame = frame.filter(predicate)
         if later and frame.height:
-            frame = frame.hstack(_rest(dataset, frame["_rowid"], later, journal))
+            frame = frame.hstack(_rest(dataset, frame["_rowid"], later, entries))
         elif later:
             continue
         yield frame.select(names)
 
 
 def _rest(
-    dataset: lance.LanceDataset, row_ids: pl.Series, names: Sequence[str], journal: Journal | None
+    dataset: lance.LanceDataset, row_ids: pl.Series, names: Sequence[str], entries: Entries | None
 ) -> pl.DataFrame:
-    rows = dataset._take_rows(row_ids.to_list(), columns=_with_keys(names, journal))  # noqa: SLF001 (see search.py)
-    return pl.DataFrame(pl.from_arrow(_folded(rows, journal).select(list(names))))
+    read = _with_keys(names, entries)
+    rows = dataset._take_rows(row_ids.to_list(), columns=read)  # noqa: SLF001 (see search.py)
+    return pl.DataFrame(pl.from_arrow(_folded(rows, entries).select(list(names))))
 
 
-def _with_keys(names: Sequence[str], journal: Journal | None) -> list[str]:
+def _with_keys(names: Sequence[str], entries: Entries | None) -> list[str]:
     """Add the columns that counting pending accesses in needs."""
-    wanted = journal is not None and not _PENDING_COLUMNS.isdisjoint(names)
+    wanted = entries is not None and not _PENDING_COLUMNS.isdisjoint(names)
     return list(dict.fromkeys([*names, *(_PENDING_KEYS if wanted else ())]))
 
 
-def _folded(rows: pa.Table, journal: Journal | None) -> pa.Table:
+def _folded(rows: pa.Table, entries: Entries | None) -> pa.Table:
     touched = _PENDING_COLUMNS.intersection(rows.schema.names)
-    if journal is None or not touched:
+    if not entries or not touched:
         return rows
     ids = rows["chunk_id"].to_pylist()
-    pending = journal.pending(ids, rows["folded_through"].to_pylist())
+    pending = pending_of_rows(entries, ids, rows["folded_through"].to_pylist())
     if not pending:
         return rows
     offsets = {index: pending[name] for index, name in enumerate(ids) if name in pending}
@@ -115,7 +118,7 @@ def _fold(name: str, column: pa.ChunkedArray, pending: dict[int, Pending]) -> pa
     values = np.array(column.to_numpy())
     for index, extra in pending.items():
         if name == "access_count":
-            values[index] += extra.hits
+            values[index] = min(int(values[index]) + extra.hits, MAX_UINT32)
         elif extra.confidence is not None:
             values[index] = max(values[index], np.float32(extra.confidence))
     return pa.array(values, column.type)

@@ -6,25 +6,32 @@ than the row's ``folded_through``. Readers and the fold apply that same rule, so
 exactly once whatever dies in between.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from threading import Lock
 
 import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ailake.core.accesses import Access, AccessEvent, Pending, pending_of
+from ailake.core.accesses import Access, AccessEvent
+from ailake.core.filters import parse_where
 from ailake.core.records import Scope
 from ailake.core.remembering import Refresh
 from ailake.core.rows import as_nanoseconds, nanoseconds
-from ailake.core.schema import INSTANT, SCOPE_COLUMNS
+from ailake.core.schema import INSTANT, SCOPE_COLUMNS, arrow_schema, filter_kinds
+from ailake.storage.retries import reading_again
 from ailake.storage.table import Table
 
+log = logging.getLogger("ailake")
+
+KEPT = timedelta(days=1)
 FOLDED_KEY = "ailake.folded_through"
 
 _VERSION = "_row_created_at_version"
+_SCHEMA = arrow_schema("accesses", dim=1, embedder_id="").remove_metadata()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +53,9 @@ class Journal:
     def __init__(self, table: Table) -> None:
         self.table = table
         self._lock = Lock()
-        self._entries: dict[str, list[Access]] = {}
+        self._entries: dict[str, tuple[Access, ...]] = {}
         self._seen: int | None = None
+        self._folded = 0
 
     def record(
         self, met: Sequence[tuple[Scope, str]], event: AccessEvent, *, now: datetime
@@ -73,7 +81,6 @@ class Journal:
     def _append(self, entries: Sequence[_Entry]) -> None:
         if not entries:
             return
-        schema = self.table.handle.schema
         instants = [nanoseconds(entry.met_at) for entry in entries]
         columns = {
             "chunk_id": [entry.memory_id for entry in entries],
@@ -85,9 +92,9 @@ class Journal:
         }
         arrays = [
             column if isinstance(column, pa.Array) else pa.array(column, field.type)
-            for field, column in ((field, columns[field.name]) for field in schema)
+            for field, column in ((field, columns[field.name]) for field in _SCHEMA)
         ]
-        rows = pa.table(arrays, schema=schema)
+        rows = pa.table(arrays, schema=_SCHEMA)
         version = self.table.append(rows)
         with self._lock:
             if self._seen == version - 1:
@@ -95,61 +102,76 @@ class Journal:
                 self._take_in(_entries_of(rows, [version] * len(entries)), version)
         self.table.tidy()
 
-    def pending(
-        self, memory_ids: Iterable[str], folded_through: Iterable[int]
-    ) -> dict[str, Pending]:
-        """Return what waits for these rows, by memory id; rows without entries are absent.
+    def unfolded(self) -> tuple[int, dict[str, tuple[Access, ...]]]:
+        """Return the present version, and the entries up to it that may not be folded yet.
 
-        Args:
-            memory_ids: Ids of the rows.
-            folded_through: Their watermarks, in the same order.
+        Ask before the rows are read: an entry that is folded in between is then counted in the
+        row, whose watermark says so; asked the other way round, it would be in neither.
         """
         with self._lock:
             entries = self._current()
-            if not entries:
-                return {}
-            found = [
-                (memory_id, pending_of(entries[memory_id], folded_through=watermark))
-                for memory_id, watermark in zip(memory_ids, folded_through, strict=True)
-                if memory_id in entries
-            ]
-        return {memory_id: pending for memory_id, pending in found if pending is not None}
+            return self._seen or 0, dict(entries)
 
-    def unfolded(self) -> tuple[int, dict[str, tuple[Access, ...]]]:
-        """Return the present version, and the entries up to it that may not be folded yet."""
-        with self._lock:
-            entries = self._current()
-            return self._seen or 0, {name: tuple(found) for name, found in entries.items()}
-
-    def forget(self, memory_ids: Sequence[str]) -> None:
-        """Delete the entries of erased memories."""
+    def forget(self, scope: Scope, memory_ids: Sequence[str]) -> None:
+        """Delete the entries of erased memories of a scope."""
         gone = pa.array(memory_ids, pa.string())
-        rows = self.table.snapshot().scanner(columns=["chunk_id"], with_row_id=True).to_table()
+        wall = parse_where(asdict(scope), filter_kinds("accesses"))
+        rows = self.table.read(("chunk_id",), wall, with_row_id=True)
         listed = rows.filter(pc.is_in(rows["chunk_id"], value_set=gone))
         self.table.delete_rows(listed["_rowid"].to_pylist())
         with self._lock:
-            self._seen = None
+            for memory_id in listed["chunk_id"].to_pylist():
+                self._entries.pop(memory_id, None)
 
     def mark_folded(self, version: int) -> None:
         """Note that every entry up to ``version`` is folded, so that readers need not load it."""
-        self.table.snapshot().update_metadata({FOLDED_KEY: str(version)})
-        with self._lock:
-            self._seen = None
+        self._keep_up(lambda: self.table.fresh().update_metadata({FOLDED_KEY: str(version)}))
 
-    def _current(self) -> Mapping[str, list[Access]]:
+    def clean(self) -> None:
+        """Remove versions of the table that are older than a day; tagged ones stay."""
+        self._keep_up(lambda: self.table.clean(older_than=KEPT))
+
+    def _keep_up(self, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except (OSError, RuntimeError):
+            # Saves readers work, and no more: what it follows has been committed.
+            log.warning("upkeep of %s failed", self.table.name, exc_info=True)
+
+    def _current(self) -> dict[str, tuple[Access, ...]]:
+        return reading_again(self._refreshed)
+
+    def _refreshed(self) -> dict[str, tuple[Access, ...]]:
         snapshot = self.table.snapshot()
         version = int(snapshot.version)
         if self._seen is None:
             self._entries = {}
-            self._seen = int(snapshot.metadata.get(FOLDED_KEY, "0"))
+            self._seen = self._folded = _folded_mark(snapshot)
         if self._seen < version:
+            self._drop_folded(_folded_mark(snapshot))
             self._take_in(_entries_after(snapshot, self._seen), version)
         return self._entries
 
+    def _drop_folded(self, mark: int) -> None:
+        # Only up to the mark before the last: rows that were read before the last fold still need
+        # the entries that it counted.
+        if mark <= self._folded:
+            return
+        kept = (
+            (memory_id, tuple(access for access in accesses if access.version > self._folded))
+            for memory_id, accesses in self._entries.items()
+        )
+        self._entries = {memory_id: accesses for memory_id, accesses in kept if accesses}
+        self._folded = mark
+
     def _take_in(self, entries: Iterable[tuple[str, Access]], version: int) -> None:
         for memory_id, access in entries:
-            self._entries.setdefault(memory_id, []).append(access)
+            self._entries[memory_id] = (*self._entries.get(memory_id, ()), access)
         self._seen = version
+
+
+def _folded_mark(snapshot: lance.LanceDataset) -> int:
+    return int(snapshot.metadata.get(FOLDED_KEY, "0"))
 
 
 def _entries_after(snapshot: lance.LanceDataset, version: int) -> Iterable[tuple[str, Access]]:

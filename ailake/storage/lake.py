@@ -1,13 +1,17 @@
 """Opening, creating and migrating the tables of a lake."""
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+import lance
 import lancedb
 import pyarrow as pa
 
+from ailake.core.accesses import Entries
 from ailake.core.migrations import Step, steps_from
 from ailake.core.schema import (
     EMBEDDER_DIM_KEY,
@@ -57,6 +61,11 @@ class Store:
         self.ensure_open()
         return self.tables["episodic"]
 
+    def view(self) -> "ReadView":
+        """Return the present state of the memories, for one consistent read."""
+        _, entries = self.journal.unfolded()
+        return ReadView(self.episodic.snapshot(), entries)
+
     def ensure_open(self) -> None:
         """Refuse to go on after the lake was closed.
 
@@ -77,6 +86,19 @@ class Store:
             raise ReadOnlyError(f"{self.location.uri} is read-only for this process")
 
 
+@dataclass(frozen=True, slots=True)
+class ReadView:
+    """The memories at one version, and the accesses that wait for them.
+
+    Attributes:
+        dataset: One version of ``episodic``.
+        entries: Journal entries, read before it.
+    """
+
+    dataset: lance.LanceDataset
+    entries: Entries
+
+
 def connect_database(location: Location, storage_options: Mapping[str, str]) -> Any:
     """Open the LanceDB database; see ``Table`` for why it checks for news at every call."""
     return lancedb.connect(
@@ -95,17 +117,29 @@ def lake_exists(location: Location, storage_options: Mapping[str, str]) -> bool:
     if location.root is not None:
         found = set(location.strangers())
         names = {f"{name}.lance" for name in TABLES}
-        if found - names - {FOLDER} and "episodic.lance" not in found:
+        made = _is_made(location.root, "episodic")
+        if found - names - {FOLDER} and not made:
             raise InvalidInputError(
                 f"{location.uri} is not a lake: it holds {', '.join(sorted(found)[:3])}; wanted an "
                 "empty or new folder, or one that ailake made"
             )
-        return "episodic.lance" in found
-    return "episodic" in table_names(connect_database(location, storage_options))
+        return made
+    return "episodic" in _table_names(connect_database(location, storage_options))
 
 
-def table_names(database: Any) -> list[str]:
-    """Return the names of all tables of the database."""
+def _is_made(root: Path, name: str) -> bool:
+    # The folder is there before the table's first manifest is.
+    return any((root / f"{name}.lance" / "_versions").glob("*.manifest"))
+
+
+def _present_tables(database: Any, location: Location) -> set[str]:
+    names = set(_table_names(database))
+    if location.root is None:
+        return names
+    return {name for name in names if _is_made(location.root, name)}
+
+
+def _table_names(database: Any) -> list[str]:
     names: list[str] = []
     token = None
     while True:
@@ -136,9 +170,12 @@ def create_store(
             raise ReadOnlyError(f"{location.uri} is read-only: no lake can be made there")
     with exclusive(location.root, WRITE):
         database = connect_database(location, storage_options)
-        present = set(table_names(database))
+        present = _present_tables(database, location)
         for name in sorted(TABLES):
             if name not in present:
+                if location.root is not None:
+                    # What a killed creation left: a folder without a manifest.
+                    shutil.rmtree(location.root / f"{name}.lance", ignore_errors=True)
                 schema = arrow_schema(name, dim=embedder.dim, embedder_id=embedder.id)
                 database.create_table(
                     name, schema=schema, exist_ok=True, storage_options=STABLE_ROW_IDS
@@ -160,13 +197,17 @@ def open_store(
     database = connect_database(location, storage_options)
     identity = _identity(database.open_table("episodic").schema)
     read_only = not location.is_writable()
-    if not read_only and set(TABLES) - set(table_names(database)):
+    present = _present_tables(database, location) & set(TABLES)
+    for name in sorted(present):
+        # Before anything is written: what is too new is left alone.
+        steps_from(name, schema_version(database.open_table(name).schema))
+    if not read_only and set(TABLES) - present:
         create_store(location, identity, storage_options)
     tables = {
         name: Table(database.open_table(name), storage_options=storage_options) for name in TABLES
     }
     for table in tables.values():
-        _bring_up_to_date(table, migrate=migrate and not read_only)
+        _bring_up_to_date(table, location, migrate=migrate and not read_only)
         _check_columns(table, identity)
     return Store(location, identity, tables, Journal(tables["accesses"]), read_only)
 
@@ -188,7 +229,7 @@ def _identity(schema: pa.Schema) -> EmbedderIdentity:
     )
 
 
-def _bring_up_to_date(table: Table, *, migrate: bool) -> None:
+def _bring_up_to_date(table: Table, location: Location, *, migrate: bool) -> None:
     version = schema_version(table.handle.schema)
     steps = steps_from(table.name, version)
     if steps and not migrate:
@@ -197,8 +238,11 @@ def _bring_up_to_date(table: Table, *, migrate: bool) -> None:
             f"{steps[-1].version}: open it once with ailake.connect(uri, migrate=True), or run "
             "ailake doctor --fix"
         )
-    for step in steps:
-        _apply(table, step)
+    if steps:
+        with exclusive(location.root, WRITE):
+            # Another process may have taken them meanwhile.
+            for step in steps_from(table.name, schema_version(table.handle.schema)):
+                _apply(table, step)
 
 
 def _apply(table: Table, step: Step) -> None:
@@ -211,9 +255,9 @@ def _apply(table: Table, step: Step) -> None:
         )
 
     if set(_filled_names(table, step)) - present:
-        table.snapshot().add_columns(fill, read_columns=list(step.reads))
+        table.fresh().add_columns(fill, read_columns=list(step.reads))
     # Last, so that an interrupted step is taken again.
-    table.snapshot().update_schema_metadata({TABLE_KEY: step.table, VERSION_KEY: str(step.version)})
+    table.fresh().update_schema_metadata({TABLE_KEY: step.table, VERSION_KEY: str(step.version)})
 
 
 def _filled_names(table: Table, step: Step) -> list[str]:

@@ -38,6 +38,10 @@ class Location:
             wanted = f"a folder, or one of {', '.join(f'{name}://' for name in OBJECT_STORES)}"
             raise InvalidInputError.of("uri", got=text, wanted=wanted)
         root = Path(text.removeprefix("file://")).expanduser().absolute()
+        if "?" in str(root):
+            raise InvalidInputError.of(
+                "uri", got=text, wanted="a path without '?', where the engine would cut it"
+            )
         if root.exists() and not root.is_dir():
             raise InvalidInputError.of("uri", got=text, wanted="a folder, and this is a file")
         return cls(str(root), root)

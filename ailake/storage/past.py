@@ -33,7 +33,7 @@ def create_tag(store: Store, name: object) -> None:
     root = store.location.root
     with exclusive(root, DECAY), exclusive(root, WRITE):
         for table in sorted(store.tables.values(), key=lambda table: table.name):
-            dataset = table.snapshot()
+            dataset = table.fresh()
             named = dataset.tags.update if name in dataset.tags.list() else dataset.tags.create
             named(name, dataset.version)
 

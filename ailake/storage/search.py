@@ -6,12 +6,13 @@ Recall asks for candidates, scores them, and reads the payload of the winners al
 
 from dataclasses import dataclass
 
+import lance
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from ailake.core.filters import Predicate
-from ailake.storage.table import Table, select
+from ailake.storage.table import select
 
 SCORING_COLUMNS = (
     "chunk_id",
@@ -43,18 +44,22 @@ class Nearest:
 
 
 def nearest(
-    table: Table, vector: NDArray[np.float32], where: Predicate, *, limit: int, exact: bool
+    dataset: lance.LanceDataset,
+    vector: NDArray[np.float32],
+    where: Predicate,
+    *,
+    limit: int,
+    exact: bool,
 ) -> Nearest:
     """Return at least the ``limit`` rows nearest to ``vector`` by cosine distance.
 
     Args:
-        table: The episodic table.
+        dataset: A version of the episodic table.
         vector: The query, float32 (dim,).
         where: Applied before the search, never to its result.
         limit: Length of the list.
         exact: Leave the approximate index alone, where there is one.
     """
-    dataset = table.snapshot()
     indexed = any("embedding" in index.field_names for index in dataset.describe_indices())
     # One more than asked for tells a list that is cut off from one that holds all there is.
     query = {"column": "embedding", "q": vector, "k": limit + 1, "metric": "cosine"}
@@ -74,12 +79,15 @@ def nearest(
     )
 
 
-def payload(table: Table, row_ids: NDArray[np.uint64], names: tuple[str, ...]) -> pa.Table:
-    """Return columns of the given rows, in the given order.
+def payload(
+    dataset: lance.LanceDataset, row_ids: NDArray[np.uint64], names: tuple[str, ...]
+) -> pa.Table:
+    """Return columns of the given rows of this version, in the given order.
 
-    A row deleted since is left out: the engine skips it silently, so rows are aligned by id.
+    The engine's take neither keeps the order nor says what it did not find: rows are aligned by
+    their ids.
     """
-    rows = table.snapshot()._take_rows(  # noqa: SLF001 (the only take by row id)
+    rows = dataset._take_rows(  # noqa: SLF001 (the only take by row id)
         row_ids.tolist(), columns=[*names, "_rowid"]
     )
     place = {int(row_id): index for index, row_id in enumerate(rows["_rowid"].to_pylist())}

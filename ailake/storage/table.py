@@ -1,6 +1,8 @@
 """One table of a lake: a LanceDB handle for writing, a Lance snapshot for reading."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from itertools import pairwise
 from threading import Lock
 from typing import Any
@@ -12,7 +14,9 @@ from ailake.core.filter_eval import engine_part, matches, touches_metadata
 from ailake.core.filters import METADATA, Predicate, columns_of
 from ailake.core.rows import to_pylist
 from ailake.storage.filters import to_sql
-from ailake.storage.retries import with_retries
+from ailake.storage.retries import reading_again, with_retries
+
+log = logging.getLogger("ailake")
 
 IN_LIST = 1_000
 
@@ -49,11 +53,20 @@ class Table:
                 self._snapshot = self.handle.to_lance()
             return self._snapshot
 
+    def fresh(self) -> lance.LanceDataset:
+        """Return the latest version as a dataset of one's own, for what changes the dataset."""
+        return self.handle.to_lance()
+
     def append(self, rows: pa.Table) -> int:
-        """Append rows in one commit and return the version it made."""
-        return int(
-            with_retries(lambda: self.handle.add(rows), what=f"append to {self.name}").version
-        )
+        """Append rows in one commit and return the version it made.
+
+        Columns that someone else has added to the table are left null.
+        """
+        for field in self.handle.schema:
+            if field.name not in rows.schema.names:
+                rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+        added = with_retries(lambda: self.handle.add(rows), what=f"append to {self.name}")
+        return int(added.version)
 
     def upsert(self, rows: pa.Table) -> None:
         """Write rows over those with the same ``chunk_id`` and add the others, in one commit.
@@ -70,12 +83,13 @@ class Table:
 
     def read(self, columns: Sequence[str], where: Predicate, **options: Any) -> pa.Table:
         """Return the columns of the rows that satisfy ``where``, at the latest version."""
-        dataset = self.snapshot()
-        chosen = select(dataset, where)
-        return dataset.scanner(columns=list(columns), filter=chosen, **options).to_table()
+        return reading_again(lambda: read_rows(self.snapshot(), columns, where, **options))
 
     def count(self, where: Predicate) -> int:
         """Return the number of rows that satisfy ``where``."""
+        return reading_again(lambda: self._count(where))
+
+    def _count(self, where: Predicate) -> int:
         dataset = self.snapshot()
         if touches_metadata(where):
             # The engine's count fails on a filter that names row ids.
@@ -95,7 +109,11 @@ class Table:
     def compact(self, *, target_rows: int = 1_048_576) -> None:
         """Merge fragments of fewer than ``target_rows`` rows; row ids and values stay."""
         with_retries(
-            lambda: self.snapshot().optimize.compact_files(target_rows_per_fragment=target_rows),
+            lambda: self.fresh().optimize.compact_files(
+                target_rows_per_fragment=target_rows,
+                # Otherwise a large fragment with deletions is rewritten, and cut to this size.
+                materialize_deletions=False,
+            ),
             what=f"compaction of {self.name}",
         )
 
@@ -108,8 +126,27 @@ class Table:
         sizes = [fragment.physical_rows for fragment in self.snapshot().get_fragments()]
         for least, target in pairwise(_TIERS):
             if sum(least <= size < target for size in sizes) > MAX_SMALL_FRAGMENTS:
-                self.compact(target_rows=target)
+                try:
+                    self.compact(target_rows=target)
+                except (OSError, RuntimeError):
+                    # Upkeep: what it follows has been committed, and the next write tries again.
+                    log.warning("could not merge small fragments of %s", self.name, exc_info=True)
                 return
+
+    def clean(self, *, older_than: timedelta) -> None:
+        """Remove versions older than ``older_than``; tagged ones stay."""
+        self.fresh().cleanup_old_versions(older_than, error_if_tagged_old_versions=False)
+
+
+def read_rows(
+    dataset: lance.LanceDataset, columns: Sequence[str], where: Predicate, **options: Any
+) -> pa.Table:
+    """Return the columns of the rows of one version that satisfy ``where``.
+
+    ``options`` are the engine scanner's.
+    """
+    chosen = select(dataset, where)
+    return dataset.scanner(columns=list(columns), filter=chosen, **options).to_table()
 
 
 def select(dataset: lance.LanceDataset, where: Predicate) -> str:

@@ -1,11 +1,11 @@
 """What must hold in every lake, looked at row by row."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ailake.core.records import State
 from ailake.core.remembering import UNJUDGED
-from ailake.storage.frames import lazy_frame
 from ailake.storage.lake import Store
 
 if TYPE_CHECKING:
@@ -30,23 +30,38 @@ class Problem:
     examples: tuple[str, ...]
 
 
-def verify(store: Store) -> tuple[Problem, ...]:
+def verify(store: Store, now: datetime) -> tuple[Problem, ...]:
     """Check the lake's invariants; an empty result says that all hold.
 
     Ids are unique; at most one judged, active memory has a text in its partition (scope, role,
     speaker, source); what was merged points at a memory of its scope; no row counts journal
     entries that are not there yet.
+
+    Args:
+        store: The lake.
+        now: What has expired by then does not count as live.
     """
     import polars as pl  # noqa: PLC0415 (half a second that opening a lake need not pay)
 
+    from ailake.storage.frames import lazy_frame  # noqa: PLC0415 (polars again)
+
     scope = ["agent_id", "user_id", "project_id"]
     partition = [*scope, "role", "speaker", "source", "dedupe_key"]
-    columns = [*partition, "chunk_id", "state", "merged_into", "reason", "folded_through"]
+    columns = [
+        *partition,
+        "chunk_id",
+        "state",
+        "merged_into",
+        "reason",
+        "folded_through",
+        "expires_at",
+    ]
     rows = lazy_frame(store.episodic, store.journal).select(columns).collect()
     judged = rows.filter(
         pl.col("state") == State.ACTIVE.value,
         pl.col("reason") != UNJUDGED,
         pl.col("dedupe_key") != "",
+        pl.col("expires_at").is_null() | (pl.col("expires_at") > now),
     )
     merged = rows.filter(pl.col("state") == State.MERGED.value)
     targets = rows.select(*scope, merged_into="chunk_id")
