@@ -58,7 +58,8 @@ class Truth:
 
     def top(self, query: Vectors, policy: ailake.ScoringPolicy) -> set[str]:
         distance = np.maximum(1.0 - (self.vectors @ query).astype(np.float64), 0.0)
-        scores = score(distance, policy.recency_part(self.days) * self.importance)
+        weight = policy.recency_part(self.days) * policy.importance_part(self.importance)
+        scores = score(distance, weight)
         return set(self.ids[np.argsort(scores)[:K]])
 
 
