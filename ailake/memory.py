@@ -196,7 +196,7 @@ class Memory(MemoryReader):
             changer.set_fields(memory_id, fields, now=instant)
         else:
             memory_id = changer.rewrite(memory_id, text, fields, now=instant)
-        return self.get(memory_id, now=EARLIEST)
+        return self.get(memory_id, now=EARLIEST)  # Whatever its expiry.
 
     def restore(self, id: str, *, now: datetime | None = None) -> MemoryRecord:  # noqa: A002
         """Make a merged memory live again, beside the one it was merged into.

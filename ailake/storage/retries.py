@@ -15,35 +15,51 @@ ATTEMPTS = 20
 READ_ATTEMPTS = 5
 
 # The engine raises plain OSError and RuntimeError for some lost races: only the text tells.
-_CLEANED_UP = ("/_versions/", "/data/", "/_deletions/", "/_indices/", "/_transactions/")
-_LOST_RACE = (
-    "commit conflict",
-    "concurrent transaction",
-    "too many concurrent writers",
-    "manifest was not found",
-)
+_CONFLICTS = ("commit conflict", "concurrent transaction", "too many concurrent writers")
+
+# Where a file that is not found would have been.
+_FOLDERS = ("/_versions/", "/data/", "/_deletions/", "/_indices/", "/_transactions/")
 
 
 class StaleSnapshotError(Exception):
     """What was read no longer stands; read again and rebuild."""
 
 
-def is_lost_race(error: BaseException) -> bool:
-    """Tell whether the error says that another writer was first, so that a retry can win."""
+def is_conflict(error: BaseException) -> bool:
+    """Tell whether another writer was first, so that nothing was applied and a retry can win."""
     if isinstance(error, (CommitConflictError, StaleSnapshotError)):
         return True
-    # ArrowInvalid, a ValueError, is what a scan makes of a file that was cleaned up under it.
-    if not isinstance(error, (OSError, RuntimeError, ValueError)):
-        return False
     message = str(error).lower()
-    gone = "not found" in message and any(folder in message for folder in _CLEANED_UP)
-    return gone or any(text in message for text in _LOST_RACE)
+    return isinstance(error, (OSError, RuntimeError)) and any(t in message for t in _CONFLICTS)
 
 
-def with_retries(action: Callable[[], T], *, what: str, attempts: int = ATTEMPTS) -> T:
+def is_lost_race(error: BaseException) -> bool:
+    """Tell whether it is a conflict, or the version that was worked on was cleaned up.
+
+    After the latter a write may have been applied: only what can be done twice is tried again.
+    """
+    # ArrowInvalid, a ValueError, is what a scan makes of a file that was cleaned up under it.
+    if is_conflict(error) or not isinstance(error, (OSError, RuntimeError, ValueError)):
+        return is_conflict(error)
+    message = str(error).lower()
+    gone = "not found" in message and any(folder in message for folder in _FOLDERS)
+    return gone or "manifest was not found" in message
+
+
+def with_retries(
+    action: Callable[[], T],
+    *,
+    what: str,
+    attempts: int = ATTEMPTS,
+    retry_on: Callable[[BaseException], bool] = is_lost_race,
+) -> T:
     """Run ``action`` until it wins, with growing random pauses of at most one second.
 
-    ``action`` must read anew whatever it builds on each time it is called.
+    Args:
+        action: Reads anew whatever it builds on each time it is called.
+        what: What it does, for the message.
+        attempts: How often it is tried.
+        retry_on: Which errors are worth another attempt.
 
     Raises:
         ConflictError: Every attempt lost.
@@ -51,7 +67,7 @@ def with_retries(action: Callable[[], T], *, what: str, attempts: int = ATTEMPTS
     retrying = Retrying(
         stop=stop_after_attempt(attempts),
         wait=wait_random_exponential(multiplier=0.01, max=1),
-        retry=retry_if_exception(is_lost_race),
+        retry=retry_if_exception(retry_on),
     )
     try:
         return retrying(action)

@@ -13,8 +13,9 @@ import pyarrow as pa
 from ailake.core.filter_eval import engine_part, matches, touches_metadata
 from ailake.core.filters import METADATA, Predicate, columns_of
 from ailake.core.rows import to_pylist
+from ailake.errors import ConflictError
 from ailake.storage.filters import to_sql
-from ailake.storage.retries import reading_again, with_retries
+from ailake.storage.retries import ATTEMPTS, is_conflict, reading_again, with_retries
 
 log = logging.getLogger("ailake")
 
@@ -65,7 +66,9 @@ class Table:
         for field in self.handle.schema:
             if field.name not in rows.schema.names:
                 rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-        added = with_retries(lambda: self.handle.add(rows), what=f"append to {self.name}")
+        added = with_retries(
+            lambda: self.handle.add(rows), what=f"append to {self.name}", retry_on=is_conflict
+        )
         return int(added.version)
 
     def upsert(self, rows: pa.Table) -> None:
@@ -106,7 +109,7 @@ class Table:
         chosen = _row_ids_in(row_ids)
         with_retries(lambda: self.handle.delete(chosen), what=f"removal of rows of {self.name}")
 
-    def compact(self, *, target_rows: int = 1_048_576) -> None:
+    def compact(self, *, target_rows: int = 1_048_576, attempts: int = ATTEMPTS) -> None:
         """Merge fragments of fewer than ``target_rows`` rows; row ids and values stay."""
         with_retries(
             lambda: self.fresh().optimize.compact_files(
@@ -115,6 +118,7 @@ class Table:
                 materialize_deletions=False,
             ),
             what=f"compaction of {self.name}",
+            attempts=attempts,
         )
 
     def tidy(self) -> None:
@@ -127,7 +131,9 @@ class Table:
         for least, target in pairwise(_TIERS):
             if sum(least <= size < target for size in sizes) > MAX_SMALL_FRAGMENTS:
                 try:
-                    self.compact(target_rows=target)
+                    self.compact(target_rows=target, attempts=1)
+                except ConflictError:
+                    log.debug("another process merges small fragments of %s", self.name)
                 except (OSError, RuntimeError):
                     # Upkeep: what it follows has been committed, and the next write tries again.
                     log.warning("could not merge small fragments of %s", self.name, exc_info=True)
