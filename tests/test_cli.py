@@ -116,6 +116,25 @@ def test_doctor_says_what_is_wrong(cli: Cli, tmp_path: Path) -> None:
     cli.run("doctor", "--lake", str(tmp_path / "nowhere"), code=1)
 
 
+def test_the_job_script(cli: Cli) -> None:
+    cli.run("remember", "tea", "--event-time", "2020-01-01T00:00:00+00:00")
+    script = Path(__file__).parents[1] / "jobs" / "decay.py"
+    command = [sys.executable, "-W", "error", str(script)]
+
+    def run(*arguments: str) -> Any:
+        done = subprocess.run(
+            [*command, *arguments], capture_output=True, text=True, check=True, env=cli.env
+        )
+        return json.loads(done.stdout)
+
+    before = run("--dry-run")["version"]
+    assert run(cli.lake, "--half-life", "30") == {"job": "decay", "rows": 1, "version": before + 1}
+    (record,) = cli.json("list")["memories"]
+    assert record["recency_weight"] < 0.01
+    bare = {name: value for name, value in cli.env.items() if name != "AILAKE_URI"}
+    assert subprocess.run(command, env=bare, capture_output=True, check=False).returncode == 2
+
+
 def test_schema(cli: Cli, tmp_path: Path) -> None:
     contracts = cli.json("schema")
     assert [contract["table"] for contract in contracts] == ["accesses", "episodic"]

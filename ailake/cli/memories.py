@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ailake.cli import options as o
-from ailake.cli.output import print_json, print_line, print_table
+from ailake.cli.output import print_explained, print_json, print_line, print_table
 from ailake.core.records import MemoryRecord
 from ailake.errors import InvalidInputError
 
@@ -102,8 +102,7 @@ def recall(
     if as_json:
         print_json({"exact": hits.exact, "scored": hits.scored, "hits": hits.items})
     elif explain:
-        frame = hits.explain()
-        print_table(query, frame.columns, frame.rows())
+        print_explained(query, hits)
     else:
         rows = [(h.score, h.event_time or h.created_at, h.speaker, h.text, h.id) for h in hits]
         print_table(query, ("score", "when", "speaker", "text", "id"), rows)

@@ -12,6 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from ailake.core.records import Hit
+
 
 def print_json(value: object) -> None:
     """Print one JSON document; instants in ISO 8601."""
@@ -42,6 +44,21 @@ def print_table(title: str, headers: Sequence[str], rows: Iterable[Sequence[obje
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row))
     Console().print(table)
+
+
+def print_explained(title: str, hits: Iterable[Hit]) -> None:
+    """Print each hit with every part of its score."""
+    print_line(f"\n{title}")
+    for place, hit in enumerate(hits, start=1):
+        p = hit.parts
+        print_line(f"{place}. {hit.text}  [{hit.id}]")
+        print_line(
+            f"   score {p['score']:.4f} = distance {p['distance']:.4f} / weight {p['weight']:.4f}"
+        )
+        print_line(
+            f"   weight = {p['recency_part']:.4f} (recency {p['recency']:.4f}) × "
+            f"{p['importance_part']:.4f} (importance {p['importance']:.2f})"
+        )
 
 
 def print_line(text: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ailake.cli.output import print_json, print_line, print_table
+from ailake.cli.output import print_explained, print_json, print_line, print_table
 from ailake.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -112,17 +112,14 @@ def _print_story(story: "Story", folder: Path, chart: Path | None) -> None:
         ],
     )
     example = story.recalled[0]
-    frame = example.hits.explain().drop("id")
-    print_table(
-        f"3. Every part of the scores: {example.question.question}", frame.columns, frame.rows()
-    )
+    title = f"3. Every part of the scores: {example.question.question}"
+    print_explained(title, example.hits)
     print_table(
         f"4. Decay at three dates. {FOLLOWED_QUESTION} How this sinks: “{story.followed}”",
-        ("decay at", "rows", "bytes written", "its weight", "its rank", "without floor", "on top"),
+        ("decay at", "bytes written", "its weight", "its rank", "without floor", "on top"),
         [
             (
                 f"{s.report.now:%d %b %Y}",
-                s.report.rows,
                 s.report.bytes_written,
                 s.weight,
                 s.rank,
