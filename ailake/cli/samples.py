@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ailake.cli.output import print_explained, print_json, print_line, print_table
+from ailake.core.records import Hit
 from ailake.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -88,6 +89,10 @@ def _figures(
     }
 
 
+def _fraction(hit: Hit) -> str:
+    return f"{hit.score:.2f} = {hit.parts['distance']:.2f} / {hit.parts['weight']:.2f}"
+
+
 def _ourselves() -> str:
     """Return how this command line can be called again."""
     return "ailake" if shutil.which("ailake") else f"{sys.executable} -m ailake"
@@ -99,13 +104,14 @@ def _print_story(story: "Story", folder: Path, chart: Path | None) -> None:
     told = ", ".join(f"{count} × {decision}" for decision, count in story.outcomes.items())
     print_line(f"\n1. A conversation of half a year went in: {told} (repeats are kept once).")
     print_table(
-        "2. Questions, and the first memory that came back",
-        ("question", "first hit", "said on", "answer at"),
+        "2. Questions, and the first memory that came back (score = distance / weight)",
+        ("question", "first hit", "said on", "score", "answer at"),
         [
             (
                 r.question.question,
                 r.hits[0].text,
                 f"{r.hits[0].event_time:%d %b}",
+                _fraction(r.hits[0]),
                 r.found_at or "–",
             )
             for r in story.recalled
