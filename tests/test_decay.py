@@ -67,7 +67,7 @@ def test_weights_are_the_formula(lake: ailake.Lake) -> None:
 
 
 def test_the_large_table(tmp_path: Path) -> None:
-    """200,000 rows with 384-d vectors: what the issue of this job is about."""
+    """200,000 rows with 384-d vectors and a vector index."""
     with ailake.connect(tmp_path, embedder="hashing:384") as lake:
         memory = fill(lake, 200_000, dim=384)
         index_kind = IvfSq(distance_type="cosine", num_partitions=8)
