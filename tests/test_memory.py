@@ -212,6 +212,10 @@ def test_recall_over_an_index(lake: ailake.Lake, memory: ailake.Memory, kind: st
     before = memory.recall(query, now=NOW, touch=False)
     config = getattr(lancedb.index, kind)(distance_type="cosine", num_partitions=2)
     lake.table("episodic").create_index("embedding", config=config)
+    again = memory.recall(query, now=NOW, touch=False)
+    assert [hit.distance for hit in again] == pytest.approx(
+        [hit.distance for hit in before], abs=2e-3
+    )
     memory.remember("after the index", id="late", vector=query, now=NOW)
     indexed = memory.recall(query, now=NOW, touch=False)
     exact = memory.recall(query, now=NOW, touch=False, exact=True)
@@ -221,6 +225,25 @@ def test_recall_over_an_index(lake: ailake.Lake, memory: ailake.Memory, kind: st
     assert [hit.id for hit in indexed] == [hit.id for hit in exact]
     told = [hit.distance for hit in indexed]
     assert told == pytest.approx([hit.distance for hit in exact], abs=2e-3)
+
+
+def test_exact_leaves_the_index_alone(
+    lake: ailake.Lake, memory: ailake.Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A coarse index loses some of the nearest from a short list; exact=True must not."""
+    monkeypatch.setattr("ailake.recalling.MIN_POOL", 10)
+    monkeypatch.setattr("ailake.recalling.POOL_FACTOR", 1)
+    vectors = np.random.default_rng(2).normal(size=(1_000, 64))
+    items = [{"text": f"m{n}", "id": f"m{n}", "vector": v} for n, v in enumerate(vectors)]
+    memory.remember_many(items, judge=False, now=NOW)
+    config = lancedb.index.IvfPq(distance_type="cosine", num_partitions=8, num_sub_vectors=4)
+    lake.table("episodic").create_index("embedding", config=config)
+    query = np.random.default_rng(3).normal(size=64)
+    stored = vectors.astype(np.float16).astype(np.float64)
+    near = 1 - stored @ query / np.linalg.norm(stored, axis=1) / np.linalg.norm(query)
+    best = [f"m{n}" for n in np.argsort(near)[:10]]
+    assert [hit.id for hit in memory.recall(query, exact=True, now=NOW, touch=False)] == best
+    assert [hit.id for hit in memory.recall(query, now=NOW, touch=False)] != best
 
 
 def test_speaker_and_date_are_embedded_but_not_stored_in_the_text(memory: ailake.Memory) -> None:
