@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,10 @@ def test_exit_codes(filled: Cli, arguments: list[str], code: int, told: str) -> 
 def test_without_a_lake_or_an_agent(cli: Cli) -> None:
     assert "--lake" in cli.run("stats", code=2, AILAKE_URI="")
     assert "agent" in cli.run("list", code=2, AILAKE_AGENT="")
+
+
+def test_version(cli: Cli) -> None:
+    assert cli.run("--version").strip() == version("ailake-memory")
 
 
 HELP = [

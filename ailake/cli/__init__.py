@@ -1,22 +1,39 @@
 """The command line. Its modules import the engine only inside commands, so help stays quick."""
 
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 
 from ailake.cli import ingest, memories, operations, samples
-from ailake.cli.output import print_error
+from ailake.cli.output import print_error, print_line
 from ailake.errors import AilakeError, InvalidInputError
 
 DONE, FAILED, BAD_USAGE = 0, 1, 2
 
 app = typer.Typer(
     name="ailake",
-    help="Episodic memory for AI agents, in plain Lance tables.",
     no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def ailake(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)
+    ] = False,
+) -> None:
+    """Episodic memory for AI agents, in plain Lance tables."""
+    if version:
+        print_line(metadata.version("ailake-memory"))
+        raise typer.Exit(DONE)
+
+
 for module in (samples, memories, ingest, operations):
     module.register(app)
 
