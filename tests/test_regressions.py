@@ -31,6 +31,19 @@ def test_a_creation_killed_before_the_first_manifest(tmp_path: Path, name: str) 
         assert lake.memory(agent_id="a").count() == 1
 
 
+def test_data_without_a_manifest_is_never_removed(tmp_path: Path) -> None:
+    """Manifests that can't be seen are not a creation that was interrupted."""
+    with ailake.connect(tmp_path / "lake", embedder="hashing:8") as lake:
+        lake.memory(agent_id="a").remember("tea")
+    versions = tmp_path / "lake" / "episodic.lance" / "_versions"
+    versions.rename(tmp_path / "elsewhere")
+    with pytest.raises(LakeCorruptError, match="holds data but no manifest"):
+        ailake.connect(tmp_path / "lake", embedder="hashing:8")
+    (tmp_path / "elsewhere").rename(versions)
+    with ailake.connect(tmp_path / "lake") as lake:
+        assert lake.memory(agent_id="a").count() == 1
+
+
 def test_recall_beside_decay_in_threads(lake: ailake.Lake) -> None:
     memory = lake.memory(agent_id="a")
     memory.remember_many([{"text": f"tea {n}"} for n in range(20)])

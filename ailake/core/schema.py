@@ -23,7 +23,6 @@ class Erasure(StrEnum):
     """What forget and purge do to a table's rows of an erased memory."""
 
     DELETE = "delete"
-    KEEP_HASHES = "keep_hashes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ all fragments at once. Text, vectors, row ids and the indexes on other columns s
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 import lance
@@ -72,13 +72,6 @@ class Rewrite:
     version_after: int
 
 
-@dataclass(slots=True)
-class _Written:
-    """Column files of earlier attempts, by what they were computed from."""
-
-    files: dict[object, DataFile | None] = field(default_factory=dict)
-
-
 def rewrite_columns(
     table: Table,
     reads: Sequence[str],
@@ -107,13 +100,14 @@ def rewrite_columns(
     Raises:
         ConflictError: Other writers won every retry; nothing was applied.
     """
-    written = _Written()
+    # Column files of all attempts, by what they were computed from.
+    written: dict[object, DataFile | None] = {}
 
     def attempt() -> Rewrite:
         dataset = table.snapshot()
         fragments = dataset.get_fragments()
         compute = prepare(dataset)
-        todo = [f for f in fragments if _signature(f) not in written.files]
+        todo = [f for f in fragments if _signature(f) not in written]
         for view in _views(dataset, todo, reads):
             values = compute(view)
             file = None
@@ -121,9 +115,9 @@ def rewrite_columns(
                 file = _write(table, dataset, values, name=f"{PREFIX}{new_file_id()}.lance")
             elif values:
                 file = DataFile("", [])
-            written.files[_signature(view.fragment)] = file
+            written[_signature(view.fragment)] = file
             on_rows(view.columns.num_rows)
-        changes = [(f, new) for f in fragments if (new := written.files[_signature(f)])]
+        changes = [(f, new) for f in fragments if (new := written[_signature(f)])]
         version = int(dataset.version)
         if changes and commit:
             version = _commit(table, dataset, changes, properties)

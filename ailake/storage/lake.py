@@ -160,6 +160,7 @@ def create_store(
 
     Raises:
         ReadOnlyError: The folder can't be written.
+        LakeCorruptError: A table has data and no manifest.
     """
     if location.root is not None:
         try:
@@ -174,12 +175,25 @@ def create_store(
         for name in sorted(TABLES):
             if name not in present:
                 if location.root is not None:
-                    # What a killed creation left: a folder without a manifest.
-                    shutil.rmtree(location.root / f"{name}.lance", ignore_errors=True)
+                    _clear_half_made(location.root / f"{name}.lance")
                 schema = arrow_schema(name, dim=embedder.dim, embedder_id=embedder.id)
                 database.create_table(
                     name, schema=schema, exist_ok=True, storage_options=STABLE_ROW_IDS
                 )
+
+
+def _clear_half_made(folder: Path) -> None:
+    """Remove what a killed creation left: a folder without a manifest, and never one with rows.
+
+    Raises:
+        LakeCorruptError: There is data, so the manifests were lost or can't be read.
+    """
+    if any((folder / "data").glob("*")):
+        raise LakeCorruptError(
+            f"{folder} holds data but no manifest that this process can read; check its "
+            "permissions, or restore its _versions folder"
+        )
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def open_store(
