@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from ailake import clock
 from ailake.core.drafts import Draft, check_text
-from ailake.core.filters import conjunction
 from ailake.core.records import Decision, MemoryRecord, Scope, State
 from ailake.core.remembering import DuplicateKey, duplicate_keys
 from ailake.core.rows import nanoseconds
@@ -19,8 +18,8 @@ from ailake.core.schema import INSTANT
 from ailake.embed import Embedder, embed_documents
 from ailake.errors import InvalidInputError, NotFoundError
 from ailake.storage import memories
-from ailake.storage.lake import Store
-from ailake.storage.locks import DECAY, WRITE, exclusive
+from ailake.storage.locks import DECAY, exclusive
+from ailake.storage.store import Store
 
 UPDATED = "updated"
 
@@ -42,8 +41,7 @@ class Changer:
             now: Becomes ``updated_at``.
         """
         with self._alone():
-            self._active(memory_id)
-            self._set(memory_id, fields, now=now)
+            self._set(self._active(memory_id).id, fields, now=now)
 
     def rewrite(
         self, memory_id: str, text: str, fields: Mapping[str, Any], *, now: datetime
@@ -62,9 +60,9 @@ class Changer:
         fresh = clock.new_id()
         with self._alone():
             old = self._active(memory_id)
-            self._refuse_twins(key, memory_id, now)
+            self._refuse_twins(key, old.id, now)
             through, _ = self.store.journal.unfolded()
-            row = self._row(memory_id)
+            row = self._row(old.id)
             new = {
                 **fields,
                 "chunk_id": fresh,
@@ -103,21 +101,19 @@ class Changer:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         # A fold between reading a row and writing it back would be undone.
-        root = self.store.location.root
-        with exclusive(root, DECAY), exclusive(root, WRITE):
+        with exclusive(self.store.location.root, DECAY), self.store.committing():
             yield
 
     def _stored(self, memory_id: str) -> MemoryRecord:
-        asked = conjunction(
-            memories.in_scopes((self.scope,)), memories.predicate({"chunk_id": memory_id})
-        )
-        found = memories.find(self.store.view(), asked)
-        if not found:
+        wall = memories.in_scopes((self.scope,))
+        found = memories.find_id(self.store.view(), memory_id, wall)
+        if found is None:
             raise NotFoundError(f"no memory {memory_id!r} in {self.scope}")
-        return found[0]
+        return found
 
     def _active(self, memory_id: str) -> MemoryRecord:
-        record = self._stored(memory_id)
+        (survivor,) = memories.survivors(self.store.rows_view(), [memory_id])
+        record = self._stored(survivor)
         if record.state is State.MERGED:
             raise InvalidInputError(
                 f"update: memory {memory_id!r} was merged into {record.merged_into!r}; update that "
@@ -126,7 +122,7 @@ class Changer:
         return record
 
     def _refuse_twins(self, key: DuplicateKey, memory_id: str, now: datetime) -> None:
-        twin = memories.live_duplicates(self.store, self.scope, [key], now).get(key)
+        twin = memories.live_duplicates(self.store.rows_view(), self.scope, [key], now).get(key)
         if twin is not None and twin.id != memory_id:
             raise InvalidInputError(
                 f"memory {twin.id!r} says the same already; forget one of the two first"
@@ -134,7 +130,7 @@ class Changer:
 
     def _row(self, memory_id: str) -> pa.Table:
         names = self.store.episodic.handle.schema.names
-        return self.store.episodic.read(names, memories.predicate({"chunk_id": memory_id}))
+        return self.store.rows_view().stored("chunk_id", [memory_id], tuple(names))
 
     def _set(self, memory_id: str, fields: Mapping[str, Any], *, now: datetime) -> None:
         # Only these columns: the engine fills in the others as they are when it commits.

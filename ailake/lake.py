@@ -15,17 +15,12 @@ from ailake.embed import Embedder, StoredEmbedder, resolve_embedder
 from ailake.errors import EmbedderMismatchError, InvalidInputError, NotFoundError
 from ailake.memory import Memory
 from ailake.reading import MemoryReader
-from ailake.storage.lake import (
-    EmbedderIdentity,
-    Store,
-    create_store,
-    lake_exists,
-    open_store,
-)
+from ailake.storage.lake import create_store, lake_exists, open_store
 from ailake.storage.location import Location
 from ailake.storage.measures import TableStats, Version, measure, versions
 from ailake.storage.memories import pending_count
-from ailake.storage.past import create_tag, tags, versions_at, view
+from ailake.storage.past import create_tag, logged_by, tags, versions_at, view
+from ailake.storage.store import EmbedderIdentity, Store
 from ailake.storage.table import Table
 from ailake.storage.verify import Problem, verify
 
@@ -65,7 +60,7 @@ class Lake:
 
     @property
     def store(self) -> Store:
-        """The open tables, for jobs.
+        """The open tables, for jobs; what was just remembered may be in the log yet.
 
         Raises:
             InvalidInputError: The lake is closed.
@@ -109,6 +104,7 @@ class Lake:
         wanted = tuple(dict.fromkeys(scopes))
         if not wanted or not all(isinstance(scope, Scope) for scope in wanted):
             raise InvalidInputError.of("scopes", got=wanted, wanted="at least one Scope")
+        self.store.settle()
         return MemoryReader(self.store, self.embedder, wanted)
 
     def scan(self, name: str) -> "pl.LazyFrame":
@@ -121,7 +117,8 @@ class Lake:
         """
         from ailake.storage.frames import lazy_frame  # noqa: PLC0415 (brings polars)
 
-        return lazy_frame(self._table(name), self.store.journal)
+        more = self.store.drained_later if name == "episodic" else None
+        return lazy_frame(self._table(name), self.store.journal, more=more)
 
     def table(self, name: str) -> Any:
         """Return the LanceDB table itself."""
@@ -154,8 +151,12 @@ class Lake:
         Raises:
             NotFoundError: No such tag, or nothing is kept from that long ago.
         """
-        past = view(self.store, versions_at(self.store, when))
-        return type(self)(past, self.embedder)
+        self.store.settle()
+        versions = versions_at(self.store, when)
+        logged = None
+        if isinstance(when, datetime):
+            logged = logged_by(self.store, versions["episodic"], when)
+        return type(self)(view(self.store, versions, logged=logged), self.embedder)
 
     def scopes(self) -> list[Scope]:
         """Return every scope that has memories, sorted."""
@@ -171,6 +172,7 @@ class Lake:
     def stats(self) -> LakeStats:
         """Measure the lake."""
         store = self.store
+        store.settle()
         return LakeStats(
             uri=self.uri,
             embedder_id=store.embedder.id,
@@ -183,15 +185,20 @@ class Lake:
 
     def verify(self, *, now: datetime | None = None) -> tuple[Problem, ...]:
         """Check the lake's invariants, and return what does not hold; nothing is changed."""
+        self.store.settle()
         return verify(self.store, clock.resolve_now(now))
 
     def flush(self) -> None:
-        """Return when everything given so far is committed; it is, as each call returns."""
-        self.store.ensure_open()
+        """Return when everything given so far is committed, so that every process sees it.
+
+        Single memories are on disk as ``remember`` returns, but for up to a second only in the
+        log, where other processes don't look.
+        """
+        self.store.settle()
 
     def close(self) -> None:
-        """Close the lake; closing twice is fine."""
-        self._store.closed = True
+        """Flush and close the lake; closing twice is fine."""
+        self._store.close()
 
     def __enter__(self) -> Self:
         return self
@@ -208,7 +215,9 @@ class Lake:
         return f"Lake({self.uri!r}, embedder={self.embedder_id!r})"
 
     def _table(self, name: str) -> Table:
-        return self.store.tables[table_spec(name).name]
+        found = self.store.tables[table_spec(name).name]
+        self.store.settle()
+        return found
 
 
 def connect(

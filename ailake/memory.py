@@ -14,7 +14,7 @@ from ailake.changing import Changer
 from ailake.core.accesses import AccessEvent
 from ailake.core.drafts import Draft, Items, check_id, check_metadata, drafts_of
 from ailake.core.episodic import unit_interval
-from ailake.core.filters import conjunction
+from ailake.core.filters import Predicate, conjunction
 from ailake.core.instants import EARLIEST, as_utc
 from ailake.core.messages import drafts_of_messages
 from ailake.core.records import ForgetReport, MemoryRecord, Remembered, Scope
@@ -63,7 +63,7 @@ class Memory(MemoryReader):
         judge: bool = True,
         now: datetime | None = None,
     ) -> Remembered:
-        """Store one memory; it is on disk when this returns.
+        """Store one memory; it is on disk when this returns, and other processes see it in 1 s.
 
         Args:
             text: What to remember, 1 to 200,000 characters.
@@ -96,7 +96,7 @@ class Memory(MemoryReader):
         }  # fmt: skip
         given = {name: value for name, value in item.items() if name != "text"}
         draft = Draft.of(text, default_session=self.session_id, **given)
-        return self._write([draft], judge=judge, now=now, progress=False)[0]
+        return self._write_few([draft], judge=judge, now=now)[0]
 
     def remember_many(
         self,
@@ -122,7 +122,12 @@ class Memory(MemoryReader):
             InvalidInputError: An item is wrong, named by its position; nothing was written.
         """
         drafts = drafts_of(items, default_session=self.session_id)
-        return self._write(drafts, judge=judge, now=now, progress=progress)
+        instant = clock.resolve_now(now)
+        vectors = _given_vectors(drafts, self.embedder.dim)
+        self.store.ensure_writable()
+        writer = Writer(self.store, self.embedder, self.scope)
+        with progress_bar("remembering", total=len(drafts), shown=progress) as advance:
+            return writer.write(drafts, vectors, judge=judge, now=instant, advance=advance)
 
     def add_messages(
         self,
@@ -132,7 +137,7 @@ class Memory(MemoryReader):
         judge: bool = True,
         now: datetime | None = None,
     ) -> list[Remembered]:
-        """Store chat turns, in one commit.
+        """Store chat turns, all or none; they are on disk when this returns.
 
         Args:
             messages: Mappings with ``role`` and ``content``, and optionally ``name`` (becomes the
@@ -146,7 +151,7 @@ class Memory(MemoryReader):
         """
         session = self.session_id if session_id is None else session_id
         drafts = drafts_of_messages(messages, default_session=session)
-        return self._write(drafts, judge=judge, now=now, progress=False)
+        return self._write_few(drafts, judge=judge, now=now)
 
     def update(
         self,
@@ -219,21 +224,21 @@ class Memory(MemoryReader):
         instant = clock.resolve_now(now)
         wanted = _ids(ids)
         self.store.ensure_writable()
-        known = memories.known_outcomes(self.store, self.scope, wanted)
+        view = self._read(lambda view: view)
+        known = memories.known_outcomes(view, self.scope, wanted)
         if missing := [memory_id for memory_id in wanted if memory_id not in known]:
             raise NotFoundError(f"no memory {missing[0]!r} in {self.scope}")
-        met = [(self.scope, memory_id) for memory_id in wanted]
+        met = [(self.scope, memory_id) for memory_id in memories.survivors(view, wanted)]
         self.store.journal.record(met, AccessEvent.TOUCH, now=instant)
 
-    def _write(
-        self, drafts: Sequence[Draft], *, judge: bool, now: datetime | None, progress: bool
+    def _write_few(
+        self, drafts: Sequence[Draft], *, judge: bool, now: datetime | None
     ) -> list[Remembered]:
         instant = clock.resolve_now(now)
         vectors = _given_vectors(drafts, self.embedder.dim)
         self.store.ensure_writable()
         writer = Writer(self.store, self.embedder, self.scope)
-        with progress_bar("remembering", total=len(drafts), shown=progress) as advance:
-            return writer.write(drafts, vectors, judge=judge, now=instant, advance=advance)
+        return writer.write_few(drafts, vectors, judge=judge, now=instant)
 
     def forget(
         self,
@@ -267,15 +272,28 @@ class Memory(MemoryReader):
         if older_than is not None:
             terms.append(memories.born_before(_cutoff(older_than, instant)))
         wanted = None if ids is None else _ids(ids)
-        rows = memories.with_merged(self.store, self._matching(terms, wanted))
+        if dry_run:
+            self.store.settle()
+            return self._forget(terms, wanted, dry_run=True)
+        self.store.ensure_writable()
+        # Held to the end: nobody merges or restores what is being removed.
+        with self.store.committing():
+            return self._forget(terms, wanted, dry_run=False)
+
+    def _forget(
+        self, terms: Sequence[Predicate], wanted: Sequence[str] | None, *, dry_run: bool
+    ) -> ForgetReport:
+        meant = wanted
+        if wanted is not None:
+            meant = sorted(set(memories.survivors(self.store.rows_view(), wanted)))
+        rows = memories.with_merged(self.store, self._matching(terms, meant))
         found = sorted(rows["chunk_id"].to_pylist())
         missing = sorted(set(wanted or ()) - set(found))
         if not dry_run:
-            self.store.ensure_writable()
             memories.remove(self.store, self.scope, rows, also=missing)
         return ForgetReport(ids=tuple(found), missing=tuple(missing), dry_run=dry_run)
 
-    def _matching(self, terms: Sequence[Any], ids: Sequence[str] | None) -> pa.Table:
+    def _matching(self, terms: Sequence[Predicate], ids: Sequence[str] | None) -> pa.Table:
         parts = [None] if ids is None else list(in_lists(ids))
         tables = [
             self.store.episodic.read(

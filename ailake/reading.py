@@ -21,8 +21,9 @@ from ailake.errors import InvalidInputError, NotFoundError
 from ailake.hits import Hits
 from ailake.recalling import RecallOptions, recall
 from ailake.storage import memories
-from ailake.storage.lake import ReadView, Store
 from ailake.storage.retries import reading_again
+from ailake.storage.store import Store
+from ailake.storage.view import ReadView
 
 MAX_LIMIT = 10_000
 
@@ -103,18 +104,25 @@ class MemoryReader:
     def get(self, id: str, *, now: datetime | None = None) -> MemoryRecord:  # noqa: A002
         """Return one memory, whatever its state.
 
+        The id of one that lost a race against another process that remembered the same returns
+        the survivor.
+
         Raises:
             NotFoundError: None with this id in this scope, or it has expired.
         """
-        asked = conjunction(
-            memories.in_scopes(self.scopes),
-            memories.predicate({"chunk_id": check_id(id)}),
-            memories.unexpired(clock.resolve_now(now)),
+        memory_id = check_id(id)
+        seen = conjunction(
+            memories.in_scopes(self.scopes), memories.unexpired(clock.resolve_now(now))
         )
-        found = self._read(lambda view: memories.find(view, asked))
-        if not found:
+
+        def survivor(view: ReadView) -> MemoryRecord | None:
+            (found_id,) = memories.survivors(view, [memory_id])
+            return memories.find_id(view, found_id, seen)
+
+        found = self._read(survivor)
+        if found is None:
             raise NotFoundError(f"no memory {id!r} in {_names(self.scopes)}")
-        return found[0]
+        return found
 
     def list(
         self,
@@ -143,7 +151,8 @@ class MemoryReader:
         self, where: Mapping[str, object] | None = None, *, now: datetime | None = None
     ) -> int:
         """Return the number of active, unexpired memories, unless ``where`` names state."""
-        return self.store.episodic.count(self._listed(where, now))
+        shown = self._listed(where, now)
+        return self._read(lambda view: memories.count(view, shown))
 
     def history(self, id: str) -> builtins.list[MemoryRecord]:  # noqa: A002
         """Return a memory's chain of merges: what was merged, and last what it was merged into.
@@ -161,6 +170,7 @@ class MemoryReader:
         return found
 
     def _read(self, action: Callable[[ReadView], T]) -> T:
+        self.store.settle_stale()
         return reading_again(lambda: action(self.store.view()))
 
     def _count(self, hits: Hits, *, now: datetime) -> bool:

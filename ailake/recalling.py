@@ -12,10 +12,10 @@ from ailake.core.accesses import Pending, pending_of_rows, with_pending
 from ailake.core.episodic import Floats, ScoringPolicy, days_between, decay, rank, score
 from ailake.core.filters import Predicate
 from ailake.core.records import Hit, MemoryRecord
-from ailake.core.rows import RECORD_COLUMNS, born_at, last_access, nanoseconds, record_of, to_pylist
+from ailake.core.rows import RECORD_COLUMNS, born_at, last_access, nanoseconds, record_of
 from ailake.hits import PARTS, Hits
-from ailake.storage.lake import ReadView
-from ailake.storage.search import nearest, payload
+from ailake.storage.search import nearest
+from ailake.storage.view import ReadView
 
 # Wide, because the nearest few are not the best under decay: of 100,000 memories aged over a
 # year, the nearest 1,000 hold .60 of the true top 10 at the weekly rate without a floor.
@@ -69,7 +69,7 @@ def recall(
         now: The instant from which ages are counted.
     """
     pool = max(MIN_POOL, POOL_FACTOR * options.limit)
-    found = nearest(view.dataset, vector, where, limit=pool, exact=options.exact)
+    found = nearest(view, vector, where, limit=pool, exact=options.exact)
     rows = found.columns
     ids = rows["chunk_id"].to_pylist()
     pending = pending_of_rows(view.entries, ids, rows["folded_through"].to_pylist())
@@ -79,7 +79,7 @@ def recall(
         order = order[scored.distance[order] <= options.max_distance]
     winners = order[: options.limit]
     row_ids = rows["_rowid"].to_numpy()[winners]
-    records = to_pylist(payload(view.dataset, row_ids, RECORD_COLUMNS))
+    records = view.rows_at(row_ids, RECORD_COLUMNS)
     places = {ids[place]: int(place) for place in winners}
     hits = [
         _hit(with_pending(record_of(row), pending.get(row["chunk_id"])), scored, places)

@@ -1,24 +1,29 @@
-"""Writing a batch of drafts: decide, embed what is new, decide again under the lock, commit."""
+"""Writing drafts: decide, embed what is new, decide again under a lock, then log or commit."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import numpy as np
 
 from ailake import clock
 from ailake.core.drafts import Draft
+from ailake.core.log import LoggedMemory
 from ailake.core.records import Remembered, Scope
-from ailake.core.remembering import Addition, DuplicateKey, Plan, duplicate_keys, plan_batch
+from ailake.core.remembering import DuplicateKey, NewMemory, Plan, Twin, duplicate_keys, plan_batch
 from ailake.core.rows import episodic_rows, expiry_rows
 from ailake.embed import Embedder, Vectors, embed_documents
 from ailake.progress import Advance
-from ailake.storage.lake import Store
-from ailake.storage.locks import WRITE, exclusive
+from ailake.storage.log import Log
 from ailake.storage.memories import known_outcomes, live_duplicates
+from ailake.storage.store import Store
+from ailake.storage.view import ReadView
 
 # One commit makes one fragment, and large fragments keep decay and search fast.
 COMMIT_ROWS = 131_072
+
+# Up to so many memories at once go to the log, where it is theirs to choose.
+LOGGED_ROWS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ class Writer:
         if len(drafts) > COMMIT_ROWS:
             # Refuse an id of another scope before the first commit, not between two.
             ids = [draft.id for draft in drafts if draft.id is not None]
-            known_outcomes(self.store, self.scope, ids)
+            known_outcomes(self.store.rows_view(), self.scope, ids)
         outcomes: list[Remembered] = []
         for start in range(0, len(drafts), COMMIT_ROWS):
             share = drafts[start : start + COMMIT_ROWS]
@@ -66,33 +71,66 @@ class Writer:
             outcomes.extend(self._write_part(part, advance))
         return outcomes
 
+    def write_few(
+        self, drafts: Sequence[Draft], vectors: Mapping[int, Vectors], *, judge: bool, now: datetime
+    ) -> list[Remembered]:
+        """Store a few drafts by way of the log, which is faster than a commit.
+
+        They are on disk when this returns, all or none. Where there is no log, and for what
+        changes stored memories, it is ``write``.
+        """
+        log = self.store.log
+        part = _Part(drafts, judge=judge, now=now, vectors=dict(vectors))
+        if log is None or len(drafts) > LOGGED_ROWS:
+            return list(self._write_part(part, _ignore))
+        while True:
+            if len(part.vectors) < len(drafts):
+                self._embed(part, self._plan(part, self._look(part)), _ignore)
+            with log.lock:
+                plan = self._plan(part, self._look(part))
+                if plan.extensions:
+                    break
+                if part.is_ready(plan):
+                    self._log(part, plan, log)
+                    return list(plan.outcomes)
+        return list(self._write_part(part, _ignore))
+
     def _write_part(self, part: "_Part", advance: Advance) -> tuple[Remembered, ...]:
-        version = self.store.episodic.version
-        plan = self._plan(part)
+        view = self._look(part)
+        plan = self._plan(part, view)
         advance(len(part.drafts) - len(plan.additions))
         while True:
             self._embed(part, plan, advance)
-            with exclusive(self.store.location.root, WRITE):
-                if self.store.episodic.version != version:
-                    version = self.store.episodic.version
-                    plan = self._plan(part)
-                ready = all(addition.position in part.vectors for addition in plan.additions)
+            with self.store.committing():
+                if view is not None and self._is_outdated(view):
+                    view = self._look(part)
+                    plan = self._plan(part, view)
+                ready = part.is_ready(plan)
                 if ready:
                     self._commit(part, plan)
             if ready:
                 self.store.episodic.tidy()
                 return plan.outcomes
 
-    def _plan(self, part: "_Part") -> Plan:
-        given = [draft.id for draft in part.drafts if draft.id is not None]
+    def _look(self, part: "_Part") -> ReadView | None:
+        """Return what is kept at present, where the plan depends on it."""
+        return self.store.rows_view() if part.judge or part.given_ids else None
+
+    def _is_outdated(self, view: ReadView) -> bool:
+        return bool(view.logged) or self.store.episodic.version != view.dataset.version
+
+    def _plan(self, part: "_Part", view: ReadView | None) -> Plan:
+        ids: Mapping[str, Remembered] = {}
+        keys: Mapping[DuplicateKey, Twin] = {}
+        if view is not None:
+            ids = known_outcomes(view, self.scope, part.given_ids)
+            keys = live_duplicates(view, self.scope, part.keys, part.now) if part.judge else {}
         return plan_batch(
             part.drafts,
             part.keys,
             fresh_ids=part.fresh_ids,
-            known_ids=known_outcomes(self.store, self.scope, given),
-            known_keys=live_duplicates(self.store, self.scope, part.keys, part.now)
-            if part.judge
-            else {},
+            known_ids=ids,
+            known_keys=keys,
             judge=part.judge,
             now=part.now,
         )
@@ -108,28 +146,51 @@ class Writer:
         vectors = embed_documents(self.embedder, list(texts.values()), on_batch=advance)
         part.vectors.update(zip(texts, vectors, strict=True))
 
+    def _log(self, part: "_Part", plan: Plan, log: Log) -> None:
+        """Log the plan; the rows come last, so that what failed before them has added nothing."""
+        self.store.journal.record_refreshes(self.scope, plan.refreshes)
+        if plan.additions:
+            vectors = part.stacked(plan).astype(np.float16)
+            memories = self._memories(part, plan)
+            instant = clock.utc_now()
+            log.append(
+                [
+                    LoggedMemory(memory, vector, instant)
+                    for memory, vector in zip(memories, vectors, strict=True)
+                ]
+            )
+            self.store.after_append()
+
     def _commit(self, part: "_Part", plan: Plan) -> None:
         """Write the plan; the rows come last, so that what failed before them has added nothing."""
-        through = self.store.journal.table.version
         if plan.extensions:
             self.store.episodic.upsert(expiry_rows(plan.extensions))
         self.store.journal.record_refreshes(self.scope, plan.refreshes)
         if plan.additions:
             rows = episodic_rows(
-                plan.additions,
-                _stacked(part, plan.additions),
+                self._memories(part, plan), part.stacked(plan), embedder_id=self.embedder.id
+            )
+            self.store.episodic.sync(self.store.episodic.append(rows))
+
+    def _memories(self, part: "_Part", plan: Plan) -> list[NewMemory]:
+        # What the journal says of a given id so far belongs to a memory that was forgotten.
+        through = self.store.journal.table.version if part.given_ids else 0
+        return [
+            NewMemory(
+                draft=replace(addition.draft, vector=None),
+                outcome=addition.outcome,
+                digest=addition.digest,
                 scope=self.scope,
-                now=part.now,
-                embedder_id=self.embedder.id,
-                rules_version="",
+                created_at=part.now,
                 folded_through=through,
             )
-            self.store.episodic.append(rows)
+            for addition in plan.additions
+        ]
 
 
 @dataclass(slots=True)
 class _Part:
-    """The share of a batch that one commit takes, and what is known of it so far."""
+    """The share of a batch that is written at once, and what is known of it so far."""
 
     drafts: Sequence[Draft]
     judge: bool
@@ -137,11 +198,21 @@ class _Part:
     vectors: dict[int, Vectors]
     keys: list[DuplicateKey] = field(init=False)
     fresh_ids: list[str] = field(init=False)
+    given_ids: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.given_ids = [draft.id for draft in self.drafts if draft.id is not None]
         self.keys = duplicate_keys(self.drafts)
         self.fresh_ids = [clock.new_id() for _ in self.drafts]
 
+    def is_ready(self, plan: Plan) -> bool:
+        """Tell whether every addition has its vector."""
+        return all(addition.position in self.vectors for addition in plan.additions)
 
-def _stacked(part: _Part, additions: Sequence[Addition]) -> Vectors:
-    return np.stack([part.vectors[addition.position] for addition in additions])
+    def stacked(self, plan: Plan) -> Vectors:
+        """Return the additions' vectors, (n, dim)."""
+        return np.stack([self.vectors[addition.position] for addition in plan.additions])
+
+
+def _ignore(_count: int) -> None:
+    pass

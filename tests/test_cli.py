@@ -105,8 +105,11 @@ def test_doctor_mends_many_fragments(cli: Cli) -> None:
     import ailake
 
     with ailake.connect(cli.lake, embedder="hashing:64") as lake:
-        for n in range(55):
-            lake.memory(agent_id="a").remember(f"n{n}")
+        lake.memory(agent_id="a").remember("tea")
+        table = lake.table("episodic")
+        rows = table.to_arrow().to_pylist()
+        for n in range(54):
+            table.add([{**rows[0], "chunk_id": f"n{n}", "dedupe_key": f"{n}"}])
     warned = [f for f in cli.json("doctor") if f["level"] == "warning"]
     assert "55 small fragments" in warned[0]["found"]
     cli.run("doctor", "--fix")

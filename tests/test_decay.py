@@ -219,7 +219,10 @@ def test_a_concurrent_append_keeps_its_rows(
     lake: ailake.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = fill(lake, 30)
-    report, attempts = interrupted(lake, monkeypatch, lambda: memory.remember("meanwhile", now=NOW))
+    meanwhile = [{"text": "meanwhile"}]
+    report, attempts = interrupted(
+        lake, monkeypatch, lambda: memory.remember_many(meanwhile, now=NOW)
+    )
     assert attempts == 1
     assert memory.count(now=NOW) == 31
     assert report.version_after == report.version_before + 2

@@ -316,19 +316,19 @@ def test_the_lock_is_held_from_the_last_look_up_to_the_commit(
     append = lake.store.episodic.append
     others: list[threading.Thread] = []
 
-    def slowly(rows: Any) -> int:
+    def slowly(rows: Any, **options: Any) -> int:
         def same() -> None:
             with ailake.connect(tmp_path / "lake") as other:
-                other.memory(agent_id="a").remember("tea", now=NOW)
+                other.memory(agent_id="a").remember_many([{"text": "tea"}], now=NOW)
 
         others.append(threading.Thread(target=same))
         others[0].start()
         others[0].join(timeout=1.5)
         assert others[0].is_alive()
-        return append(rows)
+        return append(rows, **options)
 
     monkeypatch.setattr(lake.store.episodic, "append", slowly)
-    memory.remember("tea", now=NOW)
+    memory.remember_many([{"text": "tea"}], now=NOW)
     others[0].join()
     assert memory.count(now=NOW) == 1
 

@@ -62,6 +62,7 @@ def test_a_tagged_version_outlives_a_cleanup(lake: ailake.Lake, memory: ailake.M
     lake.tag("v1")
     early = utc_now()
     memory.remember("second", now=NOW)
+    lake.flush()
     memory.remember("third", now=NOW)
     dataset = lake.table("episodic").to_lance()
     dataset.cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False)

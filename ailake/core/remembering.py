@@ -6,7 +6,7 @@ from datetime import datetime
 
 from ailake.core.drafts import Draft
 from ailake.core.judge import dedupe_digest, dedupe_key
-from ailake.core.records import Decision, Remembered, SourceClass
+from ailake.core.records import Decision, Remembered, Scope, SourceClass
 
 EXACT_DUPLICATE = "exact_duplicate"
 NO_CONTAINED_MATCH = "no_contained_match"
@@ -44,6 +44,39 @@ class Addition:
     draft: Draft
     outcome: Remembered
     digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewMemory:
+    """All that the row of a new memory holds, its vector aside.
+
+    Attributes:
+        digest: The row's ``dedupe_key``.
+        created_at: The instant of the write.
+        folded_through: A version of the accesses table: what it says of this id up to there
+            belongs to a memory that was forgotten.
+        merged_into: The survivor, where this memory lost a race against one that says the same;
+            else empty.
+    """
+
+    draft: Draft
+    outcome: Remembered
+    digest: str
+    scope: Scope
+    created_at: datetime
+    folded_through: int
+    rules_version: str = ""
+    merged_into: str = ""
+
+    @property
+    def id(self) -> str:
+        """The memory's id."""
+        return self.outcome.id
+
+    @property
+    def key(self) -> DuplicateKey:
+        """The key in which it is the same as another."""
+        return DuplicateKey(self.draft.role, self.draft.speaker, self.draft.source, self.digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +178,7 @@ class _Batch:
     def _skip(self, draft: Draft, key: DuplicateKey, twin: Twin) -> None:
         self.outcomes.append(Remembered(twin.id, Decision.SKIP, EXACT_DUPLICATE, twin.id))
         self.refreshes.append(Refresh(twin.id, draft.event_time or self.now, draft.confidence))
-        if not _outlasts(draft.expires_at, twin.expires_at):
+        if not outlasts(draft.expires_at, twin.expires_at):
             return
         # What is skipped must not vanish earlier than if it had been stored.
         self.live[key] = Twin(twin.id, draft.expires_at)
@@ -157,5 +190,6 @@ class _Batch:
             self.extensions[twin.id] = draft.expires_at
 
 
-def _outlasts(expires_at: datetime | None, other: datetime | None) -> bool:
+def outlasts(expires_at: datetime | None, other: datetime | None) -> bool:
+    """Tell whether what expires at the first instant is there longer; None never expires."""
     return other is not None and (expires_at is None or expires_at > other)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ailake.core.records import Decision, MemoryRecord, Scope, State
-from ailake.core.remembering import Addition
+from ailake.core.remembering import NewMemory
 from ailake.core.schema import INSTANT, arrow_schema
 from ailake.errors import LakeCorruptError
 
@@ -55,40 +56,30 @@ def last_access(columns: pa.Table) -> NDArray[np.int64]:
 
 
 def episodic_rows(
-    additions: Sequence[Addition],
-    vectors: NDArray[np.float32],
-    *,
-    scope: Scope,
-    now: datetime,
-    embedder_id: str,
-    rules_version: str,
-    folded_through: int,
+    memories: Sequence[NewMemory], vectors: NDArray[np.floating[Any]], *, embedder_id: str
 ) -> pa.Table:
     """Return the rows of new memories, ready to be appended to ``episodic``.
 
     Args:
-        additions: The memories, n of them.
-        vectors: Their embeddings, float32 (n, dim), stored as float16.
-        scope: The scope that all of them belong to.
-        now: The instant of the write.
+        memories: n memories.
+        vectors: Their embeddings, (n, dim), stored as float16.
         embedder_id: Id of the embedder that the lake was made with.
-        rules_version: Version of the judge's rules, empty where it did not judge.
-        folded_through: Present version of the accesses table: what it says of these ids belongs
-            to memories that were forgotten.
     """
     count, dim = vectors.shape
-    drafts = [addition.draft for addition in additions]
     schema = arrow_schema("episodic", dim=dim, embedder_id=embedder_id)
+    drafts = [memory.draft for memory in memories]
+    scopes = [memory.scope for memory in memories]
+    outcomes = [memory.outcome for memory in memories]
     events = _instants([draft.event_time for draft in drafts])
-    created = pa.repeat(pa.scalar(nanoseconds(now), pa.int64()).cast(INSTANT), count)
+    created = _instants([memory.created_at for memory in memories])
     flat = pa.array(vectors.astype(np.float16).ravel())
     columns: dict[str, Any] = {
-        "chunk_id": [addition.outcome.id for addition in additions],
+        "chunk_id": [outcome.id for outcome in outcomes],
         "chunk_text": [draft.text for draft in drafts],
         "embedding": pa.FixedSizeListArray.from_arrays(flat, dim),
-        "agent_id": pa.repeat(scope.agent_id, count),
-        "user_id": pa.repeat(scope.user_id, count),
-        "project_id": pa.repeat(scope.project_id, count),
+        "agent_id": [scope.agent_id for scope in scopes],
+        "user_id": [scope.user_id for scope in scopes],
+        "project_id": [scope.project_id for scope in scopes],
         "session_id": [draft.session_id for draft in drafts],
         "role": [draft.role for draft in drafts],
         "speaker": [draft.speaker for draft in drafts],
@@ -103,18 +94,55 @@ def episodic_rows(
         "last_accessed_at": pc.coalesce(events, created),
         "recency_weight": pa.repeat(pa.scalar(1.0, pa.float32()), count),
         "access_count": pa.repeat(pa.scalar(0, pa.uint32()), count),
-        "folded_through": pa.repeat(pa.scalar(folded_through, pa.uint64()), count),
-        "state": pa.repeat(State.ACTIVE.value, count),
-        "merged_into": pa.repeat("", count),
-        "dedupe_key": [addition.digest for addition in additions],
-        "decision": [addition.outcome.decision.value for addition in additions],
-        "reason": [addition.outcome.reason for addition in additions],
-        "veto": [addition.outcome.veto for addition in additions],
-        "rules_version": pa.repeat(rules_version, count),
+        "folded_through": [memory.folded_through for memory in memories],
+        "state": [_state(memory).value for memory in memories],
+        "merged_into": [memory.merged_into for memory in memories],
+        "dedupe_key": [memory.digest for memory in memories],
+        "decision": [outcome.decision.value for outcome in outcomes],
+        "reason": [outcome.reason for outcome in outcomes],
+        "veto": [outcome.veto for outcome in outcomes],
+        "rules_version": [memory.rules_version for memory in memories],
         "metadata": [draft.metadata for draft in drafts],
     }
     arrays = [_array(columns[field.name], field.type) for field in schema]
     return pa.table(arrays, schema=schema)
+
+
+def row_of(memory: NewMemory) -> dict[str, Any]:
+    """Return the row of one new memory as ``to_pylist`` would, the vector aside."""
+    draft, outcome, scope = memory.draft, memory.outcome, memory.scope
+    return {
+        "chunk_id": outcome.id,
+        "chunk_text": draft.text,
+        **asdict(scope),
+        "session_id": draft.session_id,
+        "role": draft.role,
+        "speaker": draft.speaker,
+        "kind": draft.kind,
+        "source": draft.source,
+        "importance_score": float(np.float32(draft.importance)),
+        "confidence": float(np.float32(draft.confidence)),
+        "created_at": memory.created_at,
+        "updated_at": memory.created_at,
+        "event_time": draft.event_time,
+        "expires_at": draft.expires_at,
+        "last_accessed_at": draft.event_time or memory.created_at,
+        "recency_weight": 1.0,
+        "access_count": 0,
+        "folded_through": memory.folded_through,
+        "state": _state(memory).value,
+        "merged_into": memory.merged_into,
+        "dedupe_key": memory.digest,
+        "decision": outcome.decision.value,
+        "reason": outcome.reason,
+        "veto": outcome.veto,
+        "rules_version": memory.rules_version,
+        "metadata": draft.metadata,
+    }
+
+
+def _state(memory: NewMemory) -> State:
+    return State.MERGED if memory.merged_into else State.ACTIVE
 
 
 def expiry_rows(expirations: Mapping[str, datetime | None]) -> pa.Table:

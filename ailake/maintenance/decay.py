@@ -118,8 +118,10 @@ class MemoryDecayJob:
         # Where no lock keeps other runs away, only what no run can still be writing is an orphan.
         grace = timedelta(0) if self._store.location.root is not None else timedelta(days=1)
         orphans = [] if dry_run else sweep_orphans(table, before=clock.utc_now() - grace)
-        # Before the memories are read: an entry up to here belongs to a row that will be seen.
+        # Before the memories are read: an entry up to here belongs to a row that will be seen,
+        # because who was met while it was only logged becomes a row now.
         through, entries = self._store.journal.unfolded()
+        self._store.settle()
         run = _Run(nanoseconds(now), self._recency, through, entries)
         with progress_bar(
             "decaying", total=table.snapshot().count_rows(), shown=progress

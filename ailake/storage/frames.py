@@ -21,13 +21,18 @@ _PENDING_KEYS = ("chunk_id", "folded_through")
 BATCH_ROWS = 65_536
 
 
-def lazy_frame(table: Table, journal: Journal) -> pl.LazyFrame:
+def lazy_frame(table: Table, journal: Journal, *, more: pa.Table | None = None) -> pl.LazyFrame:
     """Return the table's latest version as a lazy frame.
 
     Only the columns that a query names are read. Its predicates are evaluated on the columns they
     name, batch by batch, and the other columns are read for the rows that pass. A limit counts
     rows before the predicate, as polars means it. Pending accesses of ``episodic`` are counted in
     first, so a predicate sees them.
+
+    Args:
+        table: The table.
+        journal: Where accesses wait.
+        more: Rows that the table lacks.
     """
     # Before the rows: an entry that is folded in between is in the rows, or still an entry.
     entries = journal.unfolded()[1] if table.name == "episodic" else None
@@ -51,7 +56,10 @@ def lazy_frame(table: Table, journal: Journal) -> pl.LazyFrame:
             batch_size=batch_size or BATCH_ROWS,
         )
 
-    return register_io_source(scan, schema=schema.schema, validate_schema=True)
+    frame = register_io_source(scan, schema=schema.schema, validate_schema=True)
+    if more is None or not more.num_rows:
+        return frame
+    return pl.concat([frame, pl.DataFrame(pl.from_arrow(_folded(more, entries))).lazy()])
 
 
 def _frames(

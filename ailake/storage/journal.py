@@ -9,7 +9,7 @@ exactly once whatever dies in between.
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from threading import Lock
 
 import lance
@@ -23,11 +23,12 @@ from ailake.core.remembering import Refresh
 from ailake.core.rows import as_nanoseconds, nanoseconds
 from ailake.core.schema import INSTANT, SCOPE_COLUMNS, arrow_schema, filter_kinds
 from ailake.storage.retries import reading_again
-from ailake.storage.table import Table
+from ailake.storage.table import KEPT, Table
 
 log = logging.getLogger("ailake")
 
-KEPT = timedelta(days=1)
+# Its readers read what is new only: its fragments may be many.
+MAX_SMALL_FRAGMENTS = 64
 FOLDED_KEY = "ailake.folded_through"
 
 _VERSION = "_row_created_at_version"
@@ -100,7 +101,7 @@ class Journal:
             if self._seen == version - 1:
                 # Nobody else came in between: what this version brings need not be read.
                 self._take_in(_entries_of(rows, [version] * len(entries)), version)
-        self.table.tidy()
+        self.table.tidy(most=MAX_SMALL_FRAGMENTS)
 
     def unfolded(self) -> tuple[int, dict[str, tuple[Access, ...]]]:
         """Return the present version, and the entries up to it that may not be folded yet.

@@ -2,16 +2,13 @@
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import lance
 import lancedb
 import pyarrow as pa
 
-from ailake.core.accesses import Entries
 from ailake.core.migrations import Step, steps_from
 from ailake.core.schema import (
     EMBEDDER_DIM_KEY,
@@ -31,72 +28,11 @@ from ailake.errors import (
 from ailake.storage.journal import Journal
 from ailake.storage.location import Location
 from ailake.storage.locks import FOLDER, WRITE, exclusive
+from ailake.storage.log import SUPPORTED, log_of
+from ailake.storage.store import EmbedderIdentity, Store
 from ailake.storage.table import Table
 
 STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
-
-
-@dataclass(frozen=True, slots=True)
-class EmbedderIdentity:
-    """Which embedder a lake was made with: its id and the length of its vectors."""
-
-    id: str
-    dim: int
-
-
-@dataclass(slots=True)
-class Store:
-    """The tables of a lake, open until ``closed`` is set."""
-
-    location: Location
-    embedder: EmbedderIdentity
-    tables: Mapping[str, Table]
-    journal: Journal
-    read_only: bool
-    closed: bool = False
-
-    @property
-    def episodic(self) -> Table:
-        """The table of memories."""
-        self.ensure_open()
-        return self.tables["episodic"]
-
-    def view(self) -> "ReadView":
-        """Return the present state of the memories, for one consistent read."""
-        _, entries = self.journal.unfolded()
-        return ReadView(self.episodic.snapshot(), entries)
-
-    def ensure_open(self) -> None:
-        """Refuse to go on after the lake was closed.
-
-        Raises:
-            InvalidInputError: It was.
-        """
-        if self.closed:
-            raise InvalidInputError(f"the lake {self.location.uri} is closed; connect again")
-
-    def ensure_writable(self) -> None:
-        """Refuse to go on where nothing may be written.
-
-        Raises:
-            ReadOnlyError: The lake's folder is read-only for this process.
-        """
-        self.ensure_open()
-        if self.read_only:
-            raise ReadOnlyError(f"{self.location.uri} is read-only for this process")
-
-
-@dataclass(frozen=True, slots=True)
-class ReadView:
-    """The memories at one version, and the accesses that wait for them.
-
-    Attributes:
-        dataset: One version of ``episodic``.
-        entries: Journal entries, read before it.
-    """
-
-    dataset: lance.LanceDataset
-    entries: Entries
 
 
 def connect_database(location: Location, storage_options: Mapping[str, str]) -> Any:
@@ -223,7 +159,12 @@ def open_store(
     for table in tables.values():
         _bring_up_to_date(table, location, migrate=migrate and not read_only)
         _check_columns(table, identity)
-    return Store(location, identity, tables, Journal(tables["accesses"]), read_only)
+    log = None
+    if location.root is not None and SUPPORTED and not read_only:
+        log = log_of(location.root)
+    store = Store(location, identity, tables, Journal(tables["accesses"]), read_only, log)
+    store.settle()
+    return store
 
 
 def schema_version(schema: pa.Schema) -> int:

@@ -1,32 +1,36 @@
 """Reading and removing rows of ``episodic`` within one scope."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ailake.core.accesses import Entries, pending_of_rows, with_pending
+from ailake.core.accesses import pending_of_rows, with_pending
+from ailake.core.filter_eval import matches
 from ailake.core.filters import Predicate, columns_of, conjunction, disjunction, parse_where
 from ailake.core.records import Decision, MemoryRecord, Remembered, Scope, State
-from ailake.core.remembering import DuplicateKey, Twin
-from ailake.core.rows import RECORD_COLUMNS, record_of, to_pylist
-from ailake.core.schema import filter_kinds
+from ailake.core.remembering import EXACT_DUPLICATE, DuplicateKey, Twin
+from ailake.core.rows import RECORD_COLUMNS, as_nanoseconds, nanoseconds, record_of, to_pylist
+from ailake.core.schema import SCOPE_COLUMNS, filter_kinds
 from ailake.errors import InvalidInputError
-from ailake.storage.lake import ReadView, Store
-from ailake.storage.search import payload
-from ailake.storage.table import read_rows
+from ailake.storage.table import count_rows, read_rows
+from ailake.storage.view import FIRST_LOGGED, ReadView
+
+if TYPE_CHECKING:
+    from ailake.storage.store import Store
 
 _KINDS = filter_kinds("episodic")
 _NULLABLE = ("event_time", "expires_at", "last_accessed_at")
 
-_OUTCOME = (
-    "chunk_id", "agent_id", "user_id", "project_id", "decision", "reason", "veto", "merged_into",
+_OUTCOME = ("chunk_id", *SCOPE_COLUMNS, "decision", "reason", "veto", "merged_into")
+_TWIN = (
+    "chunk_id", *SCOPE_COLUMNS, "role", "speaker", "source", "dedupe_key", "state", "created_at",
+    "expires_at",
 )  # fmt: skip
-
-# Up to here a filter on the keys beats reading the scope's keys whole.
-_FEW = 1_000
 
 
 def predicate(where: Mapping[str, object] | None) -> Predicate:
@@ -69,16 +73,20 @@ def born_before(cutoff: datetime) -> Predicate:
     )
 
 
-def records(rows: pa.Table, entries: Entries) -> list[MemoryRecord]:
-    """Return rows of ``RECORD_COLUMNS`` as records, pending accesses counted in."""
-    found = to_pylist(rows)
+def records(view: ReadView, rows: Sequence[Mapping[str, Any]]) -> list[MemoryRecord]:
+    """Return rows as records, pending accesses counted in.
+
+    Args:
+        view: Where they were read.
+        rows: Mappings with ``RECORD_COLUMNS``.
+    """
     pending = pending_of_rows(
-        entries, [row["chunk_id"] for row in found], [row["folded_through"] for row in found]
+        view.entries, [row["chunk_id"] for row in rows], [row["folded_through"] for row in rows]
     )
-    return [with_pending(record_of(row), pending.get(row["chunk_id"])) for row in found]
+    return [with_pending(record_of(row), pending.get(row["chunk_id"])) for row in rows]
 
 
-def pending_count(store: Store) -> int:
+def pending_count(store: "Store") -> int:
     """Return the number of memories with accesses that are not folded in yet."""
     _, entries = store.journal.unfolded()
     if not entries:
@@ -91,18 +99,63 @@ def pending_count(store: Store) -> int:
 
 def find(view: ReadView, where: Predicate) -> list[MemoryRecord]:
     """Return the memories that satisfy ``where``."""
-    return records(read_rows(view.dataset, RECORD_COLUMNS, where), view.entries)
+    rows = to_pylist(read_rows(view.dataset, RECORD_COLUMNS, where))
+    logged = [view.logged[place].row for place in view.logged_places(where)]
+    return records(view, rows + logged)
+
+
+def find_id(view: ReadView, memory_id: str, where: Predicate) -> MemoryRecord | None:
+    """Return the memory with this id, where there is one and it satisfies ``where``."""
+    columns = tuple(dict.fromkeys([*RECORD_COLUMNS, *columns_of(where)]))
+    rows: list[Mapping[str, Any]] = [*to_pylist(view.stored("chunk_id", [memory_id], columns))]
+    rows += [one.row for one in view.logged if one.row["chunk_id"] == memory_id]
+    found = records(view, [row for row in rows if matches(where, row)])
+    return found[0] if found else None
+
+
+def survivors(view: ReadView, ids: Sequence[str]) -> list[str]:
+    """Return the ids with those that lost a race replaced by those of their survivors.
+
+    Who remembered what another process was remembering at that moment was given an id of its own;
+    it stands for the memory that says the same.
+    """
+    columns = ("chunk_id", "reason", "merged_into")
+    into: dict[str, str] = {}
+    asked = set(ids)
+    while asked:
+        rows = view.stored("chunk_id", asked, columns).to_pylist()
+        lost = {r["chunk_id"]: r["merged_into"] for r in rows if r["reason"] == EXACT_DUPLICATE}
+        found = {loser: survivor for loser, survivor in lost.items() if survivor}
+        into |= found
+        asked = set(found.values()) - set(into)
+    return [_end(into, memory_id) for memory_id in ids]
+
+
+def _end(into: Mapping[str, str], memory_id: str) -> str:
+    while memory_id in into:
+        memory_id = into[memory_id]
+    return memory_id
+
+
+def count(view: ReadView, where: Predicate) -> int:
+    """Return the number of memories that satisfy ``where``."""
+    return count_rows(view.dataset, where) + len(view.logged_places(where))
 
 
 def page(
     view: ReadView, where: Predicate, *, start: int, size: int, newest_first: bool
 ) -> list[MemoryRecord]:
     """Return a page of the memories that satisfy ``where``, in the order of their writing."""
-    order = "descending" if newest_first else "ascending"
     rows = read_rows(view.dataset, ("created_at",), where, with_row_id=True)
-    rows = rows.sort_by([("created_at", order), ("_rowid", order)])
-    row_ids = rows.slice(start, size)["_rowid"].to_numpy()
-    return records(payload(view.dataset, row_ids, RECORD_COLUMNS), view.entries)
+    places = view.logged_places(where)
+    waiting = [nanoseconds(view.logged[place].row["created_at"]) for place in places]
+    created = np.concatenate([as_nanoseconds(rows["created_at"]), np.array(waiting, np.int64)])
+    # What is only logged gets its row id later than all that have one.
+    logged = np.array(places, np.uint64) + np.uint64(FIRST_LOGGED)
+    row_ids = np.concatenate([rows["_rowid"].to_numpy(), logged])
+    order = np.lexsort((row_ids, created))
+    shown = order[::-1] if newest_first else order
+    return records(view, view.rows_at(row_ids[shown[start : start + size]], RECORD_COLUMNS))
 
 
 def chain(view: ReadView, scopes: Sequence[Scope], memory_id: str) -> list[MemoryRecord]:
@@ -125,24 +178,20 @@ def chain(view: ReadView, scopes: Sequence[Scope], memory_id: str) -> list[Memor
     return [record for level in reversed(levels) for record in level]
 
 
-def known_outcomes(store: Store, scope: Scope, ids: Sequence[str]) -> dict[str, Remembered]:
-    """Return the first outcomes of those of the ids that are stored.
+def known_outcomes(view: ReadView, scope: Scope, ids: Sequence[str]) -> dict[str, Remembered]:
+    """Return the first outcomes of those of the ids that are kept.
 
     Raises:
         InvalidInputError: An id is taken by another scope.
     """
     if not ids:
         return {}
-    if len(ids) <= _FEW:
-        rows = store.episodic.read(_OUTCOME, predicate({"chunk_id": {"in": list(ids)}}))
-    else:
-        dataset = store.episodic.snapshot()
-        stored = read_rows(dataset, ("chunk_id",), predicate(None), with_row_id=True)
-        met = stored.filter(pc.is_in(stored["chunk_id"], value_set=pa.array(ids, pa.string())))
-        rows = payload(dataset, met["_rowid"].to_numpy(), _OUTCOME)
+    wanted = set(ids)
+    rows = view.stored("chunk_id", wanted, _OUTCOME).to_pylist()
+    rows += [one.row for one in view.logged if one.row["chunk_id"] in wanted]
     outcomes: dict[str, Remembered] = {}
-    for row in rows.to_pylist():
-        if Scope(row["agent_id"], row["user_id"], row["project_id"]) != scope:
+    for row in rows:
+        if scope_of(row) != scope:
             raise InvalidInputError(
                 f"id: got {row['chunk_id']!r}, which is taken in this lake; choose another"
             )
@@ -157,28 +206,39 @@ def known_outcomes(store: Store, scope: Scope, ids: Sequence[str]) -> dict[str, 
     return outcomes
 
 
+def scopes_of_ids(view: ReadView, ids: Collection[str]) -> dict[str, Scope]:
+    """Return the scopes of those of the ids that the table holds."""
+    rows = view.stored("chunk_id", ids, ("chunk_id", *SCOPE_COLUMNS)).to_pylist()
+    return {row["chunk_id"]: scope_of(row) for row in rows}
+
+
 def live_duplicates(
-    store: Store, scope: Scope, keys: Sequence[DuplicateKey], now: datetime
+    view: ReadView, scope: Scope, keys: Sequence[DuplicateKey], now: datetime
 ) -> dict[DuplicateKey, Twin]:
     """Return the scope's visible memories that have one of the keys."""
-    digests = sorted({key.digest for key in keys if key.digest})
+    digests = {key.digest for key in keys if key.digest}
     if not digests:
         return {}
-    few = predicate({"dedupe_key": {"in": digests}} if len(digests) <= _FEW else None)
-    columns = ("role", "speaker", "source", "dedupe_key", "chunk_id", "expires_at", "created_at")
-    rows = store.episodic.read(columns, visible((scope,), few, now))
-    rows = rows.filter(pc.is_in(rows["dedupe_key"], value_set=pa.array(digests)))
+    rows: list[Mapping[str, Any]] = [*to_pylist(view.stored("dedupe_key", digests, _TWIN))]
+    rows += [one.row for one in view.logged if one.row["dedupe_key"] in digests]
+    seen = visible((scope,), predicate(None), now)
     # The earliest survives where judge=False has stored the same text twice.
-    rows = rows.sort_by([("created_at", "descending"), ("chunk_id", "descending")])
+    rows.sort(key=lambda row: (row["created_at"], row["chunk_id"]), reverse=True)
     return {
         DuplicateKey(row["role"], row["speaker"], row["source"], row["dedupe_key"]): Twin(
             row["chunk_id"], row["expires_at"]
         )
-        for row in to_pylist(rows)
+        for row in rows
+        if matches(seen, row)
     }
 
 
-def with_merged(store: Store, rows: pa.Table) -> pa.Table:
+def scope_of(row: Mapping[str, Any]) -> Scope:
+    """Return the scope that a row belongs to."""
+    return Scope(row["agent_id"], row["user_id"], row["project_id"])
+
+
+def with_merged(store: "Store", rows: pa.Table) -> pa.Table:
     """Add the rows that were merged into these, and those merged into them in turn.
 
     Args:
@@ -197,7 +257,7 @@ def with_merged(store: Store, rows: pa.Table) -> pa.Table:
         rows = pa.concat_tables([rows, more])
 
 
-def remove(store: Store, scope: Scope, rows: pa.Table, *, also: Sequence[str]) -> None:
+def remove(store: "Store", scope: Scope, rows: pa.Table, *, also: Sequence[str]) -> None:
     """Delete rows of a scope, then their journal entries.
 
     Args:

@@ -6,13 +6,13 @@ Recall asks for candidates, scores them, and reads the payload of the winners al
 
 from dataclasses import dataclass
 
-import lance
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from ailake.core.filters import Predicate
 from ailake.storage.table import select
+from ailake.storage.view import FIRST_LOGGED, ReadView
 
 SCORING_COLUMNS = (
     "chunk_id",
@@ -44,7 +44,7 @@ class Nearest:
 
 
 def nearest(
-    dataset: lance.LanceDataset,
+    view: ReadView,
     vector: NDArray[np.float32],
     where: Predicate,
     *,
@@ -53,13 +53,16 @@ def nearest(
 ) -> Nearest:
     """Return at least the ``limit`` rows nearest to ``vector`` by cosine distance.
 
+    What is only logged is all listed, behind the others.
+
     Args:
-        dataset: A version of the episodic table.
+        view: The memories.
         vector: The query, float32 (dim,).
         where: Applied before the search, never to its result.
         limit: Length of the list.
         exact: Leave the approximate index alone, where there is one.
     """
+    dataset = view.dataset
     indexed = any("embedding" in index.field_names for index in dataset.describe_indices())
     # One more than asked for tells a list that is cut off from one that holds all there is.
     query = {"column": "embedding", "q": vector, "k": limit + 1, "metric": "cosine"}
@@ -73,23 +76,20 @@ def nearest(
         with_row_id=True,
     ).to_table()
     return Nearest(
-        columns,
+        pa.concat_tables([columns, _logged(view, vector, where, columns.schema)]),
         complete=columns.num_rows <= limit,
         true_distances=exact or not indexed,
     )
 
 
-def payload(
-    dataset: lance.LanceDataset, row_ids: NDArray[np.uint64], names: tuple[str, ...]
+def _logged(
+    view: ReadView, vector: NDArray[np.float32], where: Predicate, schema: pa.Schema
 ) -> pa.Table:
-    """Return columns of the given rows of this version, in the given order.
-
-    The engine's take neither keeps the order nor says what it did not find: rows are aligned by
-    their ids.
-    """
-    rows = dataset._take_rows(  # noqa: SLF001 (the only take by row id)
-        row_ids.tolist(), columns=[*names, "_rowid"]
-    )
-    place = {int(row_id): index for index, row_id in enumerate(rows["_rowid"].to_pylist())}
-    order = [place[int(row_id)] for row_id in row_ids if int(row_id) in place]
-    return rows.take(pa.array(order, pa.int64()))
+    rows = []
+    for place in view.logged_places(where):
+        one = view.logged[place]
+        stored = one.vector.astype(np.float32)
+        similarity = stored @ vector / (np.linalg.norm(stored) * np.linalg.norm(vector))
+        row_id = FIRST_LOGGED + place
+        rows.append({**one.row, "_distance": float(1.0 - similarity), "_rowid": row_id})
+    return pa.Table.from_pylist(rows, schema=schema)

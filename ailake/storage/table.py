@@ -3,27 +3,30 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from itertools import pairwise
 from threading import Lock
 from typing import Any
 
 import lance
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ailake.core.filter_eval import engine_part, matches, touches_metadata
 from ailake.core.filters import METADATA, Predicate, columns_of
 from ailake.core.rows import to_pylist
+from ailake.core.tiers import MAX_SMALL_FRAGMENTS, merge_target
 from ailake.errors import ConflictError
 from ailake.storage.filters import to_sql
 from ailake.storage.retries import ATTEMPTS, is_conflict, reading_again, with_retries
+from ailake.storage.syncing import sync_append
 
 log = logging.getLogger("ailake")
 
 IN_LIST = 1_000
 
-# Up to this many fragments of a tier, between two of these numbers of rows, stay as they are.
-MAX_SMALL_FRAGMENTS = 64
-_TIERS = (0, 4_096, 131_072)
+# Versions older than this are removed, tagged ones aside: what `lake.at` can go back to.
+KEPT = timedelta(days=1)
+CLEAN_EVERY = 200
 
 
 class Table:
@@ -34,42 +37,61 @@ class Table:
     next write would bring deleted rows back.
     """
 
-    def __init__(self, handle: Any, *, storage_options: Mapping[str, str]) -> None:
+    def __init__(
+        self, handle: Any, *, storage_options: Mapping[str, str], pinned: bool = False
+    ) -> None:
+        """Wrap a handle; a pinned one stays at the version that it was checked out at."""
         self.handle = handle
         self.name: str = handle.name
         self.storage_options = dict(storage_options)
+        self._pinned = pinned
         self._lock = Lock()
         self._snapshot: lance.LanceDataset | None = None
+        self._cleaned_at = int(handle.version)
 
     @property
     def version(self) -> int:
         """The latest committed version."""
-        return int(self.handle.version)
+        return int(self.snapshot().version)
 
     def snapshot(self) -> lance.LanceDataset:
         """Return the table at its latest version, as one immutable dataset."""
-        version = self.version
         with self._lock:
-            if self._snapshot is None or self._snapshot.version != version:
+            if self._snapshot is None:
                 self._snapshot = self.handle.to_lance()
+            elif not self._pinned and self._snapshot.latest_version != self._snapshot.version:
+                self._snapshot = self._snapshot.checkout_version(self._snapshot.latest_version)
             return self._snapshot
 
     def fresh(self) -> lance.LanceDataset:
         """Return the latest version as a dataset of one's own, for what changes the dataset."""
         return self.handle.to_lance()
 
-    def append(self, rows: pa.Table) -> int:
+    def append(self, rows: pa.Table, *, properties: Mapping[str, str] | None = None) -> int:
         """Append rows in one commit and return the version it made.
 
         Columns that someone else has added to the table are left null.
+
+        Args:
+            rows: What to append.
+            properties: Recorded with the commit.
         """
         for field in self.handle.schema:
             if field.name not in rows.schema.names:
                 rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-        added = with_retries(
-            lambda: self.handle.add(rows), what=f"append to {self.name}", retry_on=is_conflict
-        )
+
+        def add() -> lance.LanceDataset:
+            recorded = dict(properties or {})
+            return lance.write_dataset(
+                rows, self.fresh(), mode="append", transaction_properties=recorded
+            )
+
+        added = with_retries(add, what=f"append to {self.name}", retry_on=is_conflict)
         return int(added.version)
+
+    def sync(self, version: int) -> None:
+        """Sync to disk what the append that made a version wrote."""
+        sync_append(self.snapshot().checkout_version(version))
 
     def upsert(self, rows: pa.Table) -> None:
         """Write rows over those with the same ``chunk_id`` and add the others, in one commit.
@@ -87,17 +109,6 @@ class Table:
     def read(self, columns: Sequence[str], where: Predicate, **options: Any) -> pa.Table:
         """Return the columns of the rows that satisfy ``where``, at the latest version."""
         return reading_again(lambda: read_rows(self.snapshot(), columns, where, **options))
-
-    def count(self, where: Predicate) -> int:
-        """Return the number of rows that satisfy ``where``."""
-        return reading_again(lambda: self._count(where))
-
-    def _count(self, where: Predicate) -> int:
-        dataset = self.snapshot()
-        if touches_metadata(where):
-            # The engine's count fails on a filter that names row ids.
-            return len(_passing(dataset, where))
-        return int(dataset.count_rows(filter=to_sql(where)))
 
     def delete_rows(self, row_ids: Sequence[int]) -> None:
         """Delete rows by their stable row ids, in one commit.
@@ -121,23 +132,25 @@ class Table:
             attempts=attempts,
         )
 
-    def tidy(self) -> None:
-        """Merge fragments where many small ones have come together.
+    def tidy(self, *, most: int = MAX_SMALL_FRAGMENTS) -> None:
+        """Merge small fragments where more than ``most`` of about one size have come together.
 
-        Fragments are merged into the next tier only, so that a row is rewritten a few times in
-        its life however many single writes there are.
+        What is left of old versions is removed now and then, too.
         """
-        sizes = [fragment.physical_rows for fragment in self.snapshot().get_fragments()]
-        for least, target in pairwise(_TIERS):
-            if sum(least <= size < target for size in sizes) > MAX_SMALL_FRAGMENTS:
-                try:
-                    self.compact(target_rows=target, attempts=1)
-                except ConflictError:
-                    log.debug("another process merges small fragments of %s", self.name)
-                except (OSError, RuntimeError):
-                    # Upkeep: what it follows has been committed, and the next write tries again.
-                    log.warning("could not merge small fragments of %s", self.name, exc_info=True)
-                return
+        snapshot = self.snapshot()
+        sizes = [fragment.physical_rows for fragment in snapshot.get_fragments()]
+        target = merge_target(sizes, most=most)
+        try:
+            if target is not None:
+                self.compact(target_rows=target, attempts=1)
+            if snapshot.version // CLEAN_EVERY != self._cleaned_at // CLEAN_EVERY:
+                self.clean(older_than=KEPT)
+                self._cleaned_at = int(snapshot.version)
+        except ConflictError:
+            log.debug("another process merges small fragments of %s", self.name)
+        except (OSError, RuntimeError):
+            # Upkeep: what it follows has been committed, and the next write tries again.
+            log.warning("upkeep of %s failed", self.name, exc_info=True)
 
     def clean(self, *, older_than: timedelta) -> None:
         """Remove versions older than ``older_than``; tagged ones stay."""
@@ -153,6 +166,30 @@ def read_rows(
     """
     chosen = select(dataset, where)
     return dataset.scanner(columns=list(columns), filter=chosen, **options).to_table()
+
+
+def count_rows(dataset: lance.LanceDataset, where: Predicate) -> int:
+    """Return the number of rows of one version that satisfy ``where``."""
+    if touches_metadata(where):
+        # The engine's count fails on a filter that names row ids.
+        return len(_passing(dataset, where))
+    return int(dataset.count_rows(filter=to_sql(where)))
+
+
+def payload(
+    dataset: lance.LanceDataset, row_ids: NDArray[np.uint64], names: tuple[str, ...]
+) -> pa.Table:
+    """Return columns of the given rows of this version, in the given order.
+
+    The engine's take neither keeps the order nor says what it did not find: rows are aligned by
+    their ids.
+    """
+    rows = dataset._take_rows(  # noqa: SLF001 (the only take by row id)
+        row_ids.tolist(), columns=[*names, "_rowid"]
+    )
+    place = {int(row_id): index for index, row_id in enumerate(rows["_rowid"].to_pylist())}
+    order = [place[int(row_id)] for row_id in row_ids if int(row_id) in place]
+    return rows.take(pa.array(order, pa.int64()))
 
 
 def select(dataset: lance.LanceDataset, where: Predicate) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ailake.core.records import State
 from ailake.core.remembering import UNJUDGED
-from ailake.storage.lake import Store
+from ailake.storage.store import Store
 
 if TYPE_CHECKING:
     import polars as pl

@@ -1,0 +1,122 @@
+"""What becomes of logged memories that go into the table: a plan. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
+from datetime import datetime
+from hashlib import blake2b
+
+from ailake.core.log import LoggedMemory
+from ailake.core.records import Scope
+from ailake.core.remembering import (
+    EXACT_DUPLICATE,
+    UNJUDGED,
+    DuplicateKey,
+    Refresh,
+    Twin,
+    outlasts,
+)
+
+Twins = Mapping[tuple[Scope, DuplicateKey], Twin]
+
+
+@dataclass(frozen=True, slots=True)
+class DrainPlan:
+    """What a drain writes.
+
+    Attributes:
+        additions: Rows to add, losers of a race among them.
+        refreshes: The losers, as repetitions of their survivors.
+        extensions: New ``expires_at`` (None: never) of stored survivors that a loser outlasts.
+        moved: New ids of memories whose id another scope had taken meanwhile.
+    """
+
+    additions: tuple[LoggedMemory, ...]
+    refreshes: tuple[tuple[Scope, Refresh], ...]
+    extensions: Mapping[str, datetime | None]
+    moved: Mapping[str, str]
+
+
+def plan_drain(
+    logged: Sequence[LoggedMemory], *, stored: Mapping[str, Scope], twins: Twins
+) -> DrainPlan:
+    """Decide for each logged memory, in order.
+
+    Its writer looked for its id and for memories that say the same, but could not see what other
+    processes had logged: so both are looked for again. An id that is stored already was drained
+    before, by someone who died before removing the log; it is left out.
+
+    Args:
+        logged: The memories, in the order of their writing.
+        stored: The scope of each of their ids that the table has.
+        twins: The table's visible memories that say the same as one of them.
+    """
+    drain = _Drain(dict(stored), dict(twins))
+    for one in logged:
+        drain.take(one)
+    return DrainPlan(
+        tuple(drain.additions.values()), tuple(drain.refreshes), drain.extensions, drain.moved
+    )
+
+
+@dataclass(slots=True)
+class _Drain:
+    stored: dict[str, Scope]
+    twins: dict[tuple[Scope, DuplicateKey], Twin]
+    additions: dict[str, LoggedMemory] = field(default_factory=dict)
+    refreshes: list[tuple[Scope, Refresh]] = field(default_factory=list)
+    extensions: dict[str, datetime | None] = field(default_factory=dict)
+    moved: dict[str, str] = field(default_factory=dict)
+
+    def take(self, logged: LoggedMemory) -> None:
+        memory = logged.memory
+        if self.stored.get(memory.id, memory.scope) != memory.scope:
+            # Refused where it is seen in time; here its writer was told that it is kept.
+            fresh = _moved_id(memory.scope, memory.id)
+            self.moved[memory.id] = fresh
+            memory = replace(memory, outcome=replace(memory.outcome, id=fresh))
+        if memory.id in self.stored:
+            return
+        self.stored[memory.id] = memory.scope
+        key = (memory.scope, memory.key)
+        twin = self.twins.get(key) if memory.digest else None
+        if twin is not None and not _is_live(twin.expires_at, memory.created_at):
+            twin = None
+        if twin is not None and memory.outcome.reason != UNJUDGED:
+            self._lose(memory.scope, replace(logged, memory=memory), twin, key)
+            return
+        self.additions[memory.id] = replace(logged, memory=memory)
+        if memory.digest and twin is None:
+            self.twins[key] = Twin(memory.id, memory.draft.expires_at)
+
+    def _lose(
+        self, scope: Scope, logged: LoggedMemory, twin: Twin, key: tuple[Scope, DuplicateKey]
+    ) -> None:
+        memory = logged.memory
+        draft = memory.draft
+        outcome = replace(memory.outcome, reason=EXACT_DUPLICATE, existing_id=twin.id)
+        lost = replace(memory, outcome=outcome, merged_into=twin.id)
+        self.additions[memory.id] = replace(logged, memory=lost)
+        met_at = draft.event_time or memory.created_at
+        self.refreshes.append((scope, Refresh(twin.id, met_at, draft.confidence)))
+        if outlasts(draft.expires_at, twin.expires_at):
+            # What lost must not vanish earlier than if it had been stored.
+            self.twins[key] = Twin(twin.id, draft.expires_at)
+            self._extend(twin.id, draft.expires_at)
+
+    def _extend(self, memory_id: str, expires_at: datetime | None) -> None:
+        if memory_id not in self.additions:
+            self.extensions[memory_id] = expires_at
+            return
+        made = self.additions[memory_id]
+        longer = replace(made.memory.draft, expires_at=expires_at)
+        self.additions[memory_id] = replace(made, memory=replace(made.memory, draft=longer))
+
+
+def _is_live(expires_at: datetime | None, now: datetime) -> bool:
+    return expires_at is None or expires_at > now
+
+
+def _moved_id(scope: Scope, memory_id: str) -> str:
+    # The same at every replay.
+    named = "\0".join([*astuple(scope), memory_id])
+    return blake2b(named.encode(), digest_size=16).hexdigest()

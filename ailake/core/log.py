@@ -1,0 +1,173 @@
+"""The write-ahead log's records: batches of new memories as bytes, and back. Pure.
+
+A record is a length and a CRC-32 of its payload, both unsigned 32-bit little-endian, and the
+payload: a JSON array with one object per memory, a zero byte, and their vectors as little-endian
+float16. A batch is one record, so that it is replayed whole or not at all.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import Enum
+from functools import cached_property
+from struct import Struct
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ailake.core.drafts import Draft
+from ailake.core.records import Decision, Remembered, Scope
+from ailake.core.remembering import NewMemory
+from ailake.core.rows import row_of
+from ailake.errors import SchemaMismatchError
+
+VERSION = 1
+
+_HEAD = Struct("<II")
+_SEPARATOR = b"\0"
+_FLOAT16 = np.dtype("<f2")
+_DRAFT = tuple(field.name for field in fields(Draft) if field.name not in {"id", "vector"})
+_INSTANTS = frozenset({"event_time", "expires_at"})
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRow:
+    """A row that a table will have.
+
+    Attributes:
+        row: Its columns as ``to_pylist`` would give them, the vector aside.
+        vector: Its embedding, float16 (dim,).
+    """
+
+    row: Mapping[str, Any]
+    vector: NDArray[np.float16]
+
+
+@dataclass(frozen=True)
+class LoggedMemory:
+    """A memory that the log holds, and no table yet.
+
+    Attributes:
+        vector: Its embedding, float16 (dim,).
+        logged_at: When it was logged, whatever its ``created_at`` says.
+    """
+
+    memory: NewMemory
+    vector: NDArray[np.float16]
+    logged_at: datetime
+
+    @cached_property
+    def waiting(self) -> WaitingRow:
+        """The row that it will be."""
+        return WaitingRow(row_of(self.memory), self.vector)
+
+
+class Rest(Enum):
+    """What stands after the last whole record of a log file.
+
+    TORN is a record whose writing was interrupted, so that nobody was told that it is kept.
+    DAMAGED is a record that no longer reads, with more bytes behind it.
+    """
+
+    NOTHING = "nothing"
+    TORN = "torn"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What a log file holds."""
+
+    memories: tuple[LoggedMemory, ...]
+    rest: Rest
+
+
+def encode(batch: Sequence[LoggedMemory]) -> bytes:
+    """Return one record."""
+    texts = json.dumps([_document(logged) for logged in batch], separators=(",", ":"))
+    vectors = b"".join(logged.vector.astype(_FLOAT16).tobytes() for logged in batch)
+    payload = texts.encode() + _SEPARATOR + vectors
+    return _HEAD.pack(len(payload), crc32(payload)) + payload
+
+
+def replay(content: bytes) -> Replay:
+    """Return the memories of all whole records, in the order of their writing.
+
+    Raises:
+        SchemaMismatchError: A newer release wrote the log.
+    """
+    memories: list[LoggedMemory] = []
+    place = 0
+    while place < len(content):
+        if place + _HEAD.size > len(content):
+            return Replay(tuple(memories), Rest.TORN)
+        length, checksum = _HEAD.unpack_from(content, place)
+        end = place + _HEAD.size + length
+        payload = content[place + _HEAD.size : end]
+        if not length or crc32(payload) != checksum:
+            # After a power cut a file may have grown by zeros that never became data.
+            torn = end >= len(content) or not any(content[place:])
+            return Replay(tuple(memories), Rest.TORN if torn else Rest.DAMAGED)
+        memories += _decode(payload)
+        place = end
+    return Replay(tuple(memories), Rest.NOTHING)
+
+
+def _document(logged: LoggedMemory) -> dict[str, Any]:
+    memory, outcome = logged.memory, logged.memory.outcome
+    draft = {name: _plain(getattr(memory.draft, name)) for name in _DRAFT}
+    return {
+        "v": VERSION,
+        "logged_at": logged.logged_at.isoformat(),
+        "id": outcome.id,
+        "scope": [memory.scope.agent_id, memory.scope.user_id, memory.scope.project_id],
+        "outcome": [outcome.decision.value, outcome.reason, outcome.existing_id, outcome.veto],
+        "digest": memory.digest,
+        "created_at": memory.created_at.isoformat(),
+        "folded_through": memory.folded_through,
+        "rules_version": memory.rules_version,
+        "draft": draft,
+    }
+
+
+def _plain(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _decode(payload: bytes) -> list[LoggedMemory]:
+    # JSON escapes a zero byte: the first one is the separator.
+    texts, _, vectors = payload.partition(_SEPARATOR)
+    documents = json.loads(texts)
+    if any(document["v"] > VERSION for document in documents):
+        raise SchemaMismatchError(
+            "the lake's log was written by a newer release of ailake: upgrade this one"
+        )
+    rows = np.frombuffer(vectors, _FLOAT16).reshape(len(documents), -1)
+    return [
+        LoggedMemory(
+            _memory(document),
+            row.astype(np.float16),
+            datetime.fromisoformat(document["logged_at"]),
+        )
+        for document, row in zip(documents, rows, strict=True)
+    ]
+
+
+def _memory(document: Mapping[str, Any]) -> NewMemory:
+    decision, reason, existing_id, veto = document["outcome"]
+    draft: dict[str, Any] = {
+        name: datetime.fromisoformat(value) if name in _INSTANTS and value else value
+        for name, value in document["draft"].items()
+    }
+    return NewMemory(
+        draft=Draft(**draft),
+        outcome=Remembered(document["id"], Decision(decision), reason, existing_id, veto),
+        digest=document["digest"],
+        scope=Scope(*document["scope"]),
+        created_at=datetime.fromisoformat(document["created_at"]),
+        folded_through=document["folded_through"],
+        rules_version=document["rules_version"],
+    )

@@ -1,0 +1,139 @@
+"""Draining the log: what all processes have logged becomes rows, in one commit.
+
+Always under the lake's write lock, which a caller that commits holds on to: what it changes next
+can't be brought back by a record that was still in the log.
+"""
+
+import logging
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ailake.core.draining import DrainPlan, plan_drain
+from ailake.core.log import LoggedMemory, Rest, replay
+from ailake.core.records import Scope
+from ailake.core.remembering import DuplicateKey, Twin
+from ailake.core.rows import episodic_rows, expiry_rows, nanoseconds
+from ailake.storage import log as logs
+from ailake.storage.locks import WRITE, LockedError, exclusive
+from ailake.storage.memories import live_duplicates, scopes_of_ids
+from ailake.storage.syncing import sync
+from ailake.storage.view import ReadView
+
+if TYPE_CHECKING:
+    from ailake.storage.store import Store
+
+logger = logging.getLogger("ailake")
+
+# A drain's commit says with this when each of its rows was logged.
+LOGGED_AT_KEY = "ailake.logged_at"
+
+# Another process sees a memory at the latest so many seconds after it was logged.
+VISIBLE_AFTER = 1.0
+
+
+@contextmanager
+def committing(store: "Store") -> Iterator[None]:
+    """Hold the lake's write lock, with the log drained."""
+    with exclusive(store.location.root, WRITE):
+        _drain(store)
+        yield
+
+
+def settle(store: "Store") -> None:
+    """Return when what was logged so far, by whatever process, is committed."""
+    root = store.location.root
+    if root is None or store.read_only or not logs.segments(root):
+        return
+    with committing(store):
+        pass
+    store.episodic.tidy()
+
+
+def settle_stale(store: "Store") -> None:
+    """Commit what its writer has left lying; whoever holds the write lock does so anyway."""
+    root = store.location.root
+    if root is None or store.read_only or not logs.is_stale(root, after=VISIBLE_AFTER):
+        return
+    try:
+        with exclusive(root, WRITE, wait=False):
+            _drain(store)
+    except LockedError:
+        return
+    store.episodic.tidy()
+
+
+def _drain(store: "Store") -> None:
+    root = store.location.root
+    sealed = [] if root is None else logs.seal(root)
+    if not sealed:
+        return
+    memories = [logged for path in sealed for logged in _replayed(path)]
+    if memories:
+        view = store.rows_view(committed=True)
+        plan = plan_drain(
+            memories,
+            stored=scopes_of_ids(view, {logged.memory.id for logged in memories}),
+            twins=_twins(view, memories),
+        )
+        _apply(store, plan)
+    for path in sealed:
+        path.unlink(missing_ok=True)
+    # Otherwise a power cut could bring a segment back, and with it what was forgotten since.
+    sync(sealed[0].parent)
+
+
+def _replayed(path: Path) -> Sequence[LoggedMemory]:
+    content = path.read_bytes()
+    found = replay(content)
+    if found.rest is Rest.DAMAGED:
+        kept = path.with_suffix(logs.DAMAGED)
+        kept.write_bytes(content)
+        logger.error(
+            "a log segment is damaged: %d memories were read, the rest is kept in %s",
+            len(found.memories),
+            kept,
+        )
+    return found.memories
+
+
+def _twins(
+    view: ReadView, memories: Sequence[LoggedMemory]
+) -> Mapping[tuple[Scope, DuplicateKey], Twin]:
+    keys: dict[Scope, list[DuplicateKey]] = {}
+    for logged in memories:
+        keys.setdefault(logged.memory.scope, []).append(logged.memory.key)
+    earliest = min(logged.memory.created_at for logged in memories)
+    return {
+        (scope, key): twin
+        for scope, wanted in keys.items()
+        for key, twin in live_duplicates(view, scope, wanted, earliest).items()
+    }
+
+
+def _apply(store: "Store", plan: DrainPlan) -> None:
+    """Write the plan; each step can be taken twice, and the rows come last."""
+    for memory_id, fresh in plan.moved.items():
+        logger.warning("id %r was taken by another scope; stored as %r", memory_id, fresh)
+    if plan.extensions:
+        store.episodic.upsert(expiry_rows(plan.extensions))
+    for scope in {scope for scope, _ in plan.refreshes}:
+        notes = [note for other, note in plan.refreshes if other == scope]
+        store.journal.record_refreshes(scope, notes)
+    if plan.additions:
+        vectors = np.stack([logged.vector for logged in plan.additions])
+        memories = [logged.memory for logged in plan.additions]
+        rows = episodic_rows(memories, vectors, embedder_id=store.embedder.id)
+        instants = np.array([nanoseconds(one.logged_at) for one in plan.additions], "<i8")
+        recorded = {LOGGED_AT_KEY: b64encode(instants.tobytes()).decode()}
+        store.episodic.sync(store.episodic.append(rows, properties=recorded))
+
+
+def logged_at(recorded: str) -> NDArray[np.int64]:
+    """Return when each row of a drain's commit was logged, nanoseconds since 1970."""
+    return np.frombuffer(b64decode(recorded), "<i8")

@@ -1,0 +1,165 @@
+"""The open tables of a lake, its journal and its log."""
+
+import weakref
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import pyarrow as pa
+
+from ailake.core.log import WaitingRow
+from ailake.core.rows import to_pylist
+from ailake.errors import InvalidInputError, ReadOnlyError
+from ailake.storage.draining import committing, settle, settle_stale
+from ailake.storage.journal import Journal
+from ailake.storage.keys import Keys
+from ailake.storage.location import Location
+from ailake.storage.log import Log
+from ailake.storage.table import Table
+from ailake.storage.upkeep import Drainer
+from ailake.storage.view import ReadView
+
+# From so many memories in the log on it is drained at once; beyond the second number the writer
+# waits for it.
+MANY_WAITING = 1_000
+MAX_WAITING = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderIdentity:
+    """Which embedder a lake was made with: its id and the length of its vectors."""
+
+    id: str
+    dim: int
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Store:
+    """The tables of a lake, until it is closed.
+
+    Attributes:
+        log: Where single writes go first; None for an object store, where nobody could lock out
+            another, and where nothing can be written.
+        keys: Where ids and duplicate keys are in ``episodic``.
+        drained_later: In a view of the past what had been logged by then and was drained later.
+    """
+
+    location: Location
+    embedder: EmbedderIdentity
+    tables: Mapping[str, Table]
+    journal: Journal
+    read_only: bool
+    log: Log | None = None
+    keys: Keys = field(default_factory=Keys)
+    drained_later: pa.Table | None = None
+    drainer: Drainer = field(init=False)
+    _without_logged: int = 0
+    closed: bool = False
+
+    def __post_init__(self) -> None:
+        # The thread must not keep the store alive, nor outlive it.
+        self.drainer = Drainer(partial(_settled, weakref.ref(self)))
+        weakref.finalize(self, self.drainer.stop)
+
+    @property
+    def episodic(self) -> Table:
+        """The table of memories."""
+        self.ensure_open()
+        return self.tables["episodic"]
+
+    def view(self, *, committed: bool = False) -> ReadView:
+        """Return the present state of the memories, for one consistent read.
+
+        Args:
+            committed: Leave out what this process has logged and no drain has committed.
+        """
+        # In this order: an entry that is folded in between is then counted in the row, whose
+        # watermark says so; the other way round it would be in neither.
+        _, entries = self.journal.unfolded()
+        return replace(self.rows_view(committed=committed), entries=entries)
+
+    def rows_view(self, *, committed: bool = False) -> ReadView:
+        """Return the same without the accesses that wait."""
+        if self.log is None or committed:
+            return ReadView(self.episodic.snapshot(), self.keys, logged=self._logged_then())
+        logged, dataset = self.log.beside(self.episodic.snapshot)
+        waiting = tuple(one.waiting for one in logged)
+        view = ReadView(dataset, self.keys, logged=waiting)
+        if logged and self._without_logged != dataset.version:
+            # A drain that has not ended may have committed them.
+            ids = [one.memory.id for one in logged]
+            stored = set(view.stored("chunk_id", ids, ("chunk_id",))["chunk_id"].to_pylist())
+            if stored:
+                left = tuple(one for one in waiting if one.row["chunk_id"] not in stored)
+                return replace(view, logged=left)
+            # What is logged from now on is not in this version either.
+            self._without_logged = int(dataset.version)
+        return view
+
+    def _logged_then(self) -> tuple[WaitingRow, ...]:
+        rows = self.drained_later
+        if rows is None or not rows.num_rows:
+            return ()
+        flat = rows["embedding"].combine_chunks().flatten().to_numpy()
+        listed = to_pylist(rows.drop_columns("embedding"))
+        return tuple(map(WaitingRow, listed, flat.reshape(len(listed), -1)))
+
+    def after_append(self) -> None:
+        """See to it that what has just been logged becomes rows soon."""
+        waiting = 0 if self.log is None else len(self.log)
+        if waiting > MAX_WAITING:
+            self.settle()
+        else:
+            self.drainer.wake(at_once=waiting > MANY_WAITING)
+
+    def committing(self) -> AbstractContextManager[None]:
+        """Hold the lake's write lock, with the log of all processes drained."""
+        return committing(self)
+
+    def settle(self) -> None:
+        """Return when what was logged so far, by whatever process, is committed."""
+        self.ensure_open()
+        settle(self)
+
+    def settle_stale(self) -> None:
+        """Commit what another process logged a while ago and did not live to commit."""
+        self.ensure_open()
+        settle_stale(self)
+
+    def close(self) -> None:
+        """Commit what was logged; no more can be done then."""
+        if self.closed:
+            return
+        try:
+            settle(self)
+        finally:
+            self.closed = True
+            self.drainer.stop()
+
+    def ensure_open(self) -> None:
+        """Refuse to go on after the lake was closed.
+
+        Raises:
+            InvalidInputError: It was.
+        """
+        if self.closed:
+            raise InvalidInputError(f"the lake {self.location.uri} is closed; connect again")
+
+    def ensure_writable(self) -> None:
+        """Refuse to go on where nothing may be written.
+
+        Raises:
+            ReadOnlyError: The lake's folder is read-only for this process.
+        """
+        self.ensure_open()
+        if self.read_only:
+            raise ReadOnlyError(f"{self.location.uri} is read-only for this process")
+
+
+def _settled(reference: "weakref.ref[Store]") -> bool:
+    store = reference()
+    if store is None or store.closed:
+        return False
+    settle(store)
+    return True

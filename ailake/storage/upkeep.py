@@ -1,0 +1,74 @@
+"""The thread that drains a process's log off its callers' path."""
+
+import logging
+from collections.abc import Callable
+from threading import Event, Lock, Thread, current_thread
+
+from ailake.errors import AilakeError
+
+log = logging.getLogger("ailake")
+
+# Half of the time in which other processes are to see a memory.
+DELAY = 0.5
+RETRY_AFTER = 5.0
+
+
+class Drainer:
+    """Calls ``drain`` a moment after it is woken, in a thread of its own.
+
+    Args:
+        drain: Returns False where there is nothing left that could ever be drained.
+    """
+
+    def __init__(self, drain: Callable[[], bool]) -> None:
+        self._drain = drain
+        self._lock = Lock()
+        self._thread: Thread | None = None
+        self._wanted = Event()
+        self._at_once = Event()
+        self._stopped = False
+
+    def wake(self, *, at_once: bool) -> None:
+        """Ask for a drain within ``DELAY`` seconds, or at once."""
+        self._wanted.set()
+        if at_once:
+            self._at_once.set()
+        # After a fork the thread is not there.
+        if self._thread is None or not self._thread.is_alive():
+            self._start()
+
+    def stop(self) -> None:
+        """Wait for a drain that is running, and start no other."""
+        self._stopped = True
+        self._wanted.set()
+        self._at_once.set()
+        if self._thread is not None and self._thread is not current_thread():
+            self._thread.join()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._stopped or (self._thread is not None and self._thread.is_alive()):
+                return
+            self._thread = Thread(target=self._run, name="ailake-drainer", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        goes_on = True
+        while goes_on:
+            self._wanted.wait()
+            self._at_once.wait(DELAY)
+            if self._stopped:
+                return
+            self._wanted.clear()
+            self._at_once.clear()
+            goes_on = self._attempt()
+
+    def _attempt(self) -> bool:
+        try:
+            return self._drain()
+        except (OSError, RuntimeError, AilakeError):
+            # What was logged stays in the log, where every later drain finds it.
+            log.warning("the log could not be drained; trying again", exc_info=True)
+            self._wanted.set()
+            self._at_once.wait(RETRY_AFTER)
+            return True

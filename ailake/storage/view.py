@@ -1,0 +1,58 @@
+"""The memories as one read sees them: a version of the table, and what is still in the log."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ailake.core.accesses import Entries
+from ailake.core.filter_eval import matches
+from ailake.core.filters import Predicate
+from ailake.core.log import WaitingRow
+from ailake.core.rows import to_pylist
+from ailake.storage.keys import Keys
+from ailake.storage.table import payload
+
+# Greater than every row id of the engine: the first of the log counts from here.
+FIRST_LOGGED = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class ReadView:
+    """The memories at one moment, and the accesses that wait for them.
+
+    Attributes:
+        dataset: One version of ``episodic``.
+        keys: Where the dataset's ids and duplicate keys are.
+        entries: Journal entries, read before it.
+        logged: What has been logged and the dataset does not hold. Each is given a row id from
+            ``FIRST_LOGGED`` on, in the order of writing.
+    """
+
+    dataset: lance.LanceDataset
+    keys: Keys
+    entries: Entries = field(default_factory=dict)
+    logged: tuple[WaitingRow, ...] = ()
+
+    def stored(self, column: str, values: Collection[str], columns: tuple[str, ...]) -> pa.Table:
+        """Return columns of the dataset's rows that have one of some ids or duplicate keys."""
+        return self.keys.rows(self.dataset, column, values, columns)
+
+    def logged_places(self, where: Predicate) -> list[int]:
+        """Return the places in ``logged`` of the memories that satisfy ``where``."""
+        return [place for place, one in enumerate(self.logged) if matches(where, one.row)]
+
+    def rows_at(self, row_ids: NDArray[np.uint64], names: Sequence[str]) -> list[Mapping[str, Any]]:
+        """Return columns of the given rows, stored and logged, in the given order."""
+        is_logged = row_ids >= FIRST_LOGGED
+        stored = iter(to_pylist(payload(self.dataset, row_ids[~is_logged], tuple(names))))
+        if not is_logged.any():
+            return list(stored)
+        return [
+            self.logged[int(row_id) - FIRST_LOGGED].row if waits else next(stored)
+            for row_id, waits in zip(row_ids, is_logged, strict=True)
+        ]
