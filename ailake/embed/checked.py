@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ailake.core.records import is_encodable
-from ailake.embed.protocol import Embedder, Vectors
+from ailake.embed.protocol import Embedder, Vectors, window_of
 from ailake.errors import InvalidInputError, shorten
 
 MEMBERS = ("id", "dim", "embed_documents", "embed_query")
@@ -23,7 +23,7 @@ def check_embedder(obj: object) -> Embedder:
 
     Raises:
         InvalidInputError: A member of the protocol is missing, ``id`` is not a non-empty string,
-            or ``dim`` is not a positive integer.
+            ``dim`` is not a positive integer, or there is a ``window`` that is none.
     """
     if isinstance(obj, type):
         raise InvalidInputError.of(
@@ -48,6 +48,7 @@ def check_embedder(obj: object) -> Embedder:
         raise InvalidInputError.of(
             f"dim of embedder {identity!r}", got=dim, wanted="a positive int"
         )
+    window_of(embedder)
     return embedder
 
 

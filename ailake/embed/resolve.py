@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from ailake.embed.checked import check_embedder
 from ailake.embed.hashing import MAX_DIM, HashingEmbedder
 from ailake.embed.local import LocalE5Embedder, LocalEmbedder
-from ailake.embed.protocol import Embedder, Vectors
+from ailake.embed.protocol import Embedder, Vectors, window_of
 from ailake.embed.registry import PREFIX, RegistryEmbedder
 from ailake.errors import EmbedderMismatchError, InvalidInputError, MissingExtraError
 
@@ -108,6 +108,11 @@ class StoredEmbedder:
     def dim(self) -> int:
         """Length of its vectors."""
         return self._dim
+
+    @property
+    def window(self) -> int:
+        """Characters that it reads well at once; resolves the embedder, as embedding does."""
+        return window_of(self._embedder())
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts to remember; float32 (n, dim)."""

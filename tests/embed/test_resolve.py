@@ -11,14 +11,18 @@ from typing import Any
 import pytest
 
 import ailake.embed
+from ailake.core.passages import WINDOW
 from ailake.embed import (
     HashingEmbedder,
     LocalE5Embedder,
     LocalEmbedder,
+    StoredEmbedder,
     Vectors,
+    check_embedder,
     resolve_embedder,
+    window_of,
 )
-from ailake.errors import InvalidInputError, MissingExtraError
+from ailake.errors import EmbedderMismatchError, InvalidInputError, MissingExtraError
 
 ROOT = str(Path(ailake.embed.__file__).parents[2])
 
@@ -74,6 +78,33 @@ def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
     wanted = 'one of "local", "local-e5", "hashing", "hashing:<dim>", "lancedb:<function>:<model>"'
     with pytest.raises(InvalidInputError, match=wanted):
         resolve_embedder(name)
+
+
+def test_an_embedder_may_say_how_much_it_reads_at_once() -> None:
+    own: Any = Own()
+    assert window_of(check_embedder(own)) == WINDOW
+    assert window_of(HashingEmbedder()) == window_of(StoredEmbedder("hashing-v1-8", 8)) == WINDOW
+    own.window = 50
+    assert window_of(check_embedder(own)) == 50
+
+
+@pytest.mark.parametrize("bad", [49, 0, -1, 700.0, True, "700", None])
+def test_a_window_that_is_none_is_refused(bad: Any) -> None:
+    own: Any = Own()
+    own.window = bad
+    for check in (window_of, check_embedder):
+        with pytest.raises(InvalidInputError, match=r"window of embedder 'own'.*at least 50"):
+            check(own)
+
+
+def test_the_stored_embedder_hands_on_what_it_is_resolved_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stored = StoredEmbedder("hashing-v1-8", 8)
+    monkeypatch.setattr(HashingEmbedder, "window", 90, raising=False)
+    assert window_of(stored) == 90
+    with pytest.raises(EmbedderMismatchError, match="does not come with ailake"):
+        window_of(StoredEmbedder("own:v1", 3))
 
 
 def test_without_the_local_extra_none_names_the_ways_and_never_downgrades(
