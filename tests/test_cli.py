@@ -141,7 +141,7 @@ def test_the_job_script(cli: Cli) -> None:
 
 def test_schema(cli: Cli, tmp_path: Path) -> None:
     contracts = cli.json("schema")
-    assert [contract["table"] for contract in contracts] == ["accesses", "episodic"]
+    assert [contract["table"] for contract in contracts] == ["accesses", "episodic", "passages"]
     assert cli.json("schema", "episodic") == contracts[1]
     assert "recency_weight" in cli.run("schema", "episodic")
     cli.run("schema", "--out", str(tmp_path / "out"))

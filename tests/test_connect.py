@@ -23,7 +23,7 @@ from ailake import (
     SchemaMismatchError,
 )
 from ailake.core.migrations import steps_from
-from ailake.core.schema import VERSION_KEY, arrow_schema
+from ailake.core.schema import TABLES, VERSION_KEY, arrow_schema
 from ailake.maintenance import MemoryDecayJob
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -119,13 +119,27 @@ def test_hidden_files_and_file_uris_are_fine(tmp_path: Path) -> None:
         assert lake.uri == str(tmp_path)
 
 
-@pytest.mark.parametrize("missing", ["episodic", "accesses"])
+@pytest.mark.parametrize("missing", ["episodic", "accesses", "passages"])
 def test_an_interrupted_creation_is_completed(tmp_path: Path, missing: str) -> None:
     ailake.connect(tmp_path, embedder="hashing:8").close()
     shutil.rmtree(tmp_path / f"{missing}.lance")
     with ailake.connect(tmp_path, embedder="hashing:8") as lake:
         lake.memory(agent_id="a").remember("tea")
         assert lake.memory(agent_id="a").recall("tea")[0].text == "tea"
+
+
+def test_a_table_that_came_with_a_later_release_is_added(tmp_path: Path) -> None:
+    with ailake.connect(tmp_path, embedder="hashing:8") as lake:
+        lake.memory(agent_id="a").remember("tea")
+    shutil.rmtree(tmp_path / "passages.lance")
+    with ailake.connect(tmp_path) as lake:
+        assert [table.name for table in lake.stats().tables] == list(TABLES)
+        assert lake.table("passages").schema.equals(
+            arrow_schema("passages", dim=8, embedder_id="hashing-v1-8"), check_metadata=True
+        )
+        assert lake.scan("passages").collect().height == lake.table("passages").count_rows() == 0
+        assert lake.verify() == ()
+    assert (tmp_path / "passages.lance").is_dir()
 
 
 def test_a_newer_lake_is_refused(lake: ailake.Lake) -> None:
@@ -209,6 +223,9 @@ with ailake.connect(sys.argv[1]) as lake:
     memory = lake.memory(agent_id="a")
     assert [hit.text for hit in memory.recall("tea")] == ["tea"]
     assert memory.get("t").access_count == 0
+    assert lake.scan("passages").collect().height == 0
+    assert len(lake.stats().tables) == 3
+    assert lake.verify() == ()
     for write in (
         lambda: memory.remember("x"),
         lambda: memory.forget("t"),
@@ -228,13 +245,16 @@ print("refused")
 """
 
 
-def test_a_read_only_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.mark.parametrize("lacks", ["", "passages"])
+def test_a_read_only_folder(tmp_path_factory: pytest.TempPathFactory, lacks: str) -> None:
     """Root may write anywhere, so the child gives up being root once it has imported."""
     folder = tmp_path_factory.mktemp("read-only")
     empty = folder / "empty"
     empty.mkdir()
     with ailake.connect(folder / "lake", embedder="hashing:8") as lake:
         lake.memory(agent_id="a").remember("tea", id="t")
+    if lacks:  # a table that the release which made the lake did not know
+        shutil.rmtree(folder / "lake" / f"{lacks}.lance")
     paths = [folder, *folder.rglob("*")]
     for path in paths:
         path.chmod(0o555 if path.is_dir() else 0o444)

@@ -12,6 +12,7 @@ import pytest
 
 import ailake
 from ailake import InvalidInputError, ScopeError
+from ailake.core.schema import TABLES
 
 NAIVE = datetime(2026, 1, 31)  # noqa: DTZ001 (what is refused here)
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -127,10 +128,10 @@ BAD_CALLS: list[tuple[Callable[[Any], Any], str]] = [
 def test_a_bad_call(lake: ailake.Lake, call: Callable[[Any], Any], message: str) -> None:
     memory = lake.memory(agent_id="a")
     memory.remember("tea", now=NOW)
-    before = [lake.table(name).version for name in ("episodic", "accesses")]
+    before = [lake.table(name).version for name in TABLES]
     with pytest.raises(InvalidInputError, match=message):
         call(memory)
-    assert [lake.table(name).version for name in ("episodic", "accesses")] == before
+    assert [lake.table(name).version for name in TABLES] == before
 
 
 @pytest.mark.parametrize(

@@ -83,5 +83,5 @@ def test_every_scalar_column_can_be_filtered() -> None:
 
 
 def test_unknown_table() -> None:
-    with pytest.raises(ailake.NotFoundError, match="wanted one of accesses, episodic"):
+    with pytest.raises(ailake.NotFoundError, match="wanted one of accesses, episodic, passages"):
         contract("nothing")

@@ -1,13 +1,18 @@
 """lake.tag and lake.at: one consistent, read-only view over all tables."""
 
+import gc
+import shutil
+import tempfile
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 import ailake
 from ailake import InvalidInputError, NotFoundError, ReadOnlyError
 from ailake.clock import utc_now
+from ailake.core.schema import TABLES
 from ailake.maintenance import MemoryDecayJob
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -97,6 +102,80 @@ def test_tags_are_taken_once_and_must_exist(lake: ailake.Lake) -> None:
         lake.at("v2")
     with pytest.raises(InvalidInputError, match="at: got"):
         lake.at(NOW.replace(tzinfo=None))
+
+
+def lake_without(lake: ailake.Lake, name: str) -> ailake.Lake:
+    """Open the lake anew as if ``name`` had not been known when it was made."""
+    lake.close()
+    shutil.rmtree(Path(lake.uri) / f"{name}.lance")
+    return ailake.connect(lake.uri)
+
+
+def test_a_table_that_was_made_after_the_tag_is_empty_then(lake: ailake.Lake) -> None:
+    lake.memory(agent_id="a").remember("tea", now=NOW)
+    lake.tag("old")
+    between = utc_now()
+    time.sleep(0.05)
+    with lake_without(lake, "passages") as opened:
+        table = opened.table("passages")
+        table.add(
+            [
+                dict.fromkeys(("chunk_id", "agent_id", "user_id", "project_id"), "a")
+                | {"part": 0, "start": 0, "end": 3, "embedding": [0.5] * 64}
+            ]
+        )
+        opened.tag("new")
+        for when in ("old", between):
+            with opened.at(when) as past:
+                assert past.memory(agent_id="a").recall("tea", now=NOW)[0].text == "tea"
+                assert past.table("passages").count_rows() == 0
+                assert past.scan("passages").collect().height == 0
+                assert past.scan("passages").collect_schema() == (
+                    opened.scan("passages").collect_schema()
+                )
+                assert [table.name for table in past.stats().tables] == list(TABLES)
+                assert past.verify() == ()
+                assert past.at("old").table("passages").count_rows() == 0
+        assert opened.at("new").table("passages").count_rows() == 1
+        assert opened.at(utc_now()).table("passages").count_rows() == 1
+        # Once its first version is gone, nobody knows when it was made; the tag still does.
+        table.to_lance().tags.delete("new")
+        table.to_lance().cleanup_old_versions(timedelta(0))
+        assert opened.at("old").table("passages").count_rows() == 0
+        with pytest.raises(NotFoundError, match="'passages' no longer keeps"):
+            opened.at(between)
+
+
+def test_the_stand_in_of_a_table_leaves_nothing_behind(
+    lake: ailake.Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    lake.tag("old")
+    with lake_without(lake, "passages") as opened:
+        past = opened.at("old")
+        assert len(list(folder.iterdir())) == 1
+        past.close()
+        del past
+        gc.collect()
+        assert list(folder.iterdir()) == []
+
+
+def test_a_tag_is_there_once_every_table_has_it(
+    lake: ailake.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    for name in TABLES:
+        with monkeypatch.context() as patch:
+            patch.setattr(lake.store.tables[name], "fresh", die)
+            with pytest.raises(KeyboardInterrupt):
+                lake.tag("v1")
+        assert lake.tags() == []
+    lake.tag("v1")
+    assert lake.tags() == ["v1"]
 
 
 def test_an_interrupted_tag_is_completed(lake: ailake.Lake, memory: ailake.Memory) -> None:

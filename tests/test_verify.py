@@ -26,10 +26,16 @@ def test_every_broken_invariant_is_named(lake: ailake.Lake, memory: ailake.Memor
     table.add(rows)
     table.update(where="chunk_id = 'b'", values={"state": "merged", "merged_into": "gone"})
     table.update(where="chunk_id = 'c'", values={"folded_through": 99})
+    passages = lake.table("passages")
+    spared = {"agent_id": "ana-bot", "user_id": "ana", "project_id": "", "start": 0, "end": 9}
+    vector = {"part": 0, "embedding": [0.5] * 64}
+    passages.add([{"chunk_id": "c", **spared, **vector}, {"chunk_id": "d", **spared, **vector}])
+    passages.add([{"chunk_id": "c", **spared, **vector, "user_id": "bo"}])
     problems = {problem.what: problem for problem in lake.verify()}
     assert {what: problem.examples for what, problem in problems.items()} == {
         "two memories have the same id": ("a", "a"),
         "two live memories of one author say the same": ("a", "a"),
         "a merged memory points at none of its scope": ("b",),
         "a memory counts accesses that the journal does not have": ("c",),
+        "a passage belongs to no memory": ("c", "d"),
     }

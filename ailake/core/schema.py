@@ -63,6 +63,8 @@ class TableSpec:
 
 
 _TEXT = pa.string()
+# Stands for the embedder's dimension, which each lake has its own of.
+_VECTOR = pa.list_(pa.float16(), 1)
 _SCOPE = (
     Column("agent_id", _TEXT, "owner of the memory; joins with other agent tables"),
     Column("user_id", _TEXT, "user within the agent, empty where there is none"),
@@ -80,11 +82,7 @@ EPISODIC = TableSpec(
     columns=(
         Column("chunk_id", _TEXT, "id of the memory, unique in the lake"),
         Column("chunk_text", _TEXT, "the text as it was given, never edited in place"),
-        Column(
-            "embedding",
-            pa.list_(pa.float16(), 1),
-            "vector of the embedded text, compared by cosine distance",
-        ),
+        Column("embedding", _VECTOR, "vector of the embedded text, compared by cosine distance"),
         *_SCOPE,
         Column("session_id", _TEXT, "conversation or task the memory was made in"),
         Column("role", _TEXT, "role of the author: user, assistant, system, tool"),
@@ -175,7 +173,26 @@ ACCESSES = TableSpec(
     ),
 )
 
-TABLES: dict[str, TableSpec] = {spec.name: spec for spec in (ACCESSES, EPISODIC)}
+PASSAGES = TableSpec(
+    name="passages",
+    version=1,
+    meaning="parts of the texts that are longer than the embedder's window, a vector each",
+    scope=SCOPE_COLUMNS,
+    memory_column="chunk_id",
+    forget=Erasure.DELETE,
+    purge=Erasure.DELETE,
+    columns=(
+        Column("chunk_id", _TEXT, "id of the memory whose text it is a part of"),
+        *_SCOPE,
+        Column("part", pa.uint32(), "position among the memory's passages, from 0"),
+        Column("start", pa.uint32(), "offset of the first character", unit="code points"),
+        Column("end", pa.uint32(), "offset after the last character", unit="code points"),
+        Column("embedding", _VECTOR, "vector of the passage, compared by cosine distance"),
+    ),
+)
+
+# Made and tagged in this order: a lake or a tag that lacks the last was interrupted.
+TABLES: dict[str, TableSpec] = {spec.name: spec for spec in (ACCESSES, PASSAGES, EPISODIC)}
 
 
 def table_spec(name: str) -> TableSpec:

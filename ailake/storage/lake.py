@@ -25,14 +25,13 @@ from ailake.errors import (
     ReadOnlyError,
     SchemaMismatchError,
 )
+from ailake.storage.absent import AbsentTable
 from ailake.storage.journal import Journal
 from ailake.storage.location import Location
 from ailake.storage.locks import FOLDER, WRITE, exclusive
 from ailake.storage.log import SUPPORTED, log_of
 from ailake.storage.store import EmbedderIdentity, Store
-from ailake.storage.table import Table
-
-STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
+from ailake.storage.table import STABLE_ROW_IDS, Table
 
 
 def connect_database(location: Location, storage_options: Mapping[str, str]) -> Any:
@@ -108,7 +107,7 @@ def create_store(
     with exclusive(location.root, WRITE):
         database = connect_database(location, storage_options)
         present = _present_tables(database, location)
-        for name in sorted(TABLES):
+        for name in TABLES:
             if name not in present:
                 if location.root is not None:
                     _clear_half_made(location.root / f"{name}.lance")
@@ -153,8 +152,12 @@ def open_store(
         steps_from(name, schema_version(database.open_table(name).schema))
     if not read_only and set(TABLES) - present:
         create_store(location, identity, storage_options)
-    tables = {
-        name: Table(database.open_table(name), storage_options=storage_options) for name in TABLES
+        present = set(TABLES)
+    tables: dict[str, Table] = {
+        name: Table(database.open_table(name), storage_options=storage_options)
+        if name in present
+        else AbsentTable(name, dim=identity.dim, embedder_id=identity.id)
+        for name in TABLES
     }
     for table in tables.values():
         _bring_up_to_date(table, location, migrate=migrate and not read_only)

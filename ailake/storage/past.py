@@ -8,12 +8,14 @@ import pyarrow as pa
 
 from ailake.core.instants import as_utc
 from ailake.core.rows import nanoseconds
+from ailake.core.schema import TABLES
 from ailake.errors import InvalidInputError, NotFoundError
+from ailake.storage.absent import AbsentTable
 from ailake.storage.draining import LOGGED_AT_KEY, logged_at
 from ailake.storage.journal import Journal
 from ailake.storage.lake import connect_database
 from ailake.storage.locks import DECAY, exclusive
-from ailake.storage.measures import versions
+from ailake.storage.measures import Version, versions
 from ailake.storage.store import Store
 from ailake.storage.table import Table
 
@@ -40,8 +42,8 @@ def create_tag(store: Store, name: object) -> None:
         raise InvalidInputError.of("tag", got=name, wanted="a name that is not taken")
     root = store.location.root
     with exclusive(root, DECAY), store.committing():
-        for table in sorted(store.tables.values(), key=lambda table: table.name):
-            dataset = table.fresh()
+        for table_name in TABLES:
+            dataset = store.tables[table_name].fresh()
             named = dataset.tags.update if name in dataset.tags.list() else dataset.tags.create
             named(name, dataset.version)
 
@@ -53,7 +55,7 @@ def tags(store: Store) -> dict[str, int]:
 
 
 def versions_at(store: Store, when: object) -> dict[str, int]:
-    """Return the version of each table at a tag or a moment.
+    """Return the version of each table at a tag or a moment, without those not made by then.
 
     Raises:
         InvalidInputError: Neither a tag's name nor a timezone-aware datetime.
@@ -62,16 +64,23 @@ def versions_at(store: Store, when: object) -> dict[str, int]:
     if isinstance(when, str):
         if when not in tags(store):
             raise NotFoundError(f"no tag {when!r}; there are {', '.join(tags(store)) or 'none'}")
-        return {
-            table.name: int(table.snapshot().tags.list()[when]["version"])
-            for table in store.tables.values()
-        }
-    moment = as_utc(when, name="at")
-    return {table.name: _version_at(table, moment) for table in store.tables.values()}
+        found = {name: _tagged(table, when) for name, table in store.tables.items()}
+    else:
+        moment = as_utc(when, name="at")
+        found = {name: _version_at(table, moment) for name, table in store.tables.items()}
+    return {name: version for name, version in found.items() if version is not None}
 
 
-def _version_at(table: Table, moment: datetime) -> int:
+def _tagged(table: Table, name: str) -> int | None:
+    # A complete tag names every table that there was.
+    listed = table.snapshot().tags.list()
+    return int(listed[name]["version"]) if name in listed else None
+
+
+def _version_at(table: Table, moment: datetime) -> int | None:
     kept = versions(table)
+    if isinstance(table, AbsentTable) or _made_later(table, kept[0], moment):
+        return None
     before = [found.version for found in kept if found.created_at <= moment]
     after = {found.version for found in kept} | {kept[-1].version + 1}
     # Where the next version is gone, it may have been the one of that moment.
@@ -81,6 +90,11 @@ def _version_at(table: Table, moment: datetime) -> int:
             "have kept it"
         )
     return before[-1]
+
+
+def _made_later(table: Table, first: Version, moment: datetime) -> bool:
+    # Without memories there was no lake.
+    return table.name != "episodic" and first.version == 1 and first.created_at > moment
 
 
 def logged_by(store: Store, version: int, moment: datetime) -> pa.Table:
@@ -108,20 +122,23 @@ def logged_by(store: Store, version: int, moment: datetime) -> pa.Table:
 
 
 def view(store: Store, at: Mapping[str, int], *, logged: pa.Table | None = None) -> Store:
-    """Open the tables at fixed versions; writing to them is an error.
+    """Open the tables at fixed versions, those left out as empty; writing to them is an error.
 
     Args:
         store: The lake.
         at: A version of each table.
         logged: Rows that the log had then.
     """
-    any_table = next(iter(store.tables.values()))
-    database = connect_database(store.location, any_table.storage_options)
-    tables = {}
-    for name, version in at.items():
-        handle = database.open_table(name)
-        handle.checkout(version)
-        tables[name] = Table(handle, storage_options=any_table.storage_options, pinned=True)
+    options = store.episodic.storage_options
+    database = connect_database(store.location, options)
+    tables: dict[str, Table] = {}
+    for name in TABLES:
+        if name in at:
+            handle = database.open_table(name)
+            handle.checkout(at[name])
+            tables[name] = Table(handle, storage_options=options, pinned=True)
+        else:
+            tables[name] = AbsentTable(name, dim=store.embedder.dim, embedder_id=store.embedder.id)
     journal = Journal(tables["accesses"])
     return Store(
         store.location, store.embedder, tables, journal, read_only=True, drained_later=logged

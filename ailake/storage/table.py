@@ -23,6 +23,7 @@ from ailake.storage.syncing import sync_append
 log = logging.getLogger("ailake")
 
 IN_LIST = 1_000
+STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
 
 # Versions older than this are removed, tagged ones aside: what `lake.at` can go back to.
 KEPT = timedelta(days=1)
@@ -117,7 +118,7 @@ class Table:
         """
         if not row_ids:
             return
-        chosen = _row_ids_in(row_ids)
+        chosen = row_ids_in(row_ids)
         with_retries(lambda: self.handle.delete(chosen), what=f"removal of rows of {self.name}")
 
     def compact(self, *, target_rows: int = 1_048_576, attempts: int = ATTEMPTS) -> None:
@@ -200,10 +201,11 @@ def select(dataset: lance.LanceDataset, where: Predicate) -> str:
     """
     if not touches_metadata(where):
         return to_sql(where)
-    return _row_ids_in(_passing(dataset, where))
+    return row_ids_in(_passing(dataset, where))
 
 
-def _row_ids_in(row_ids: Sequence[int]) -> str:
+def row_ids_in(row_ids: Sequence[int]) -> str:
+    """Return the engine's filter for rows by their stable row ids; none make it false."""
     listed = ",".join(str(int(row_id)) for row_id in row_ids)
     return f"_rowid IN ({listed})" if listed else "false"
 

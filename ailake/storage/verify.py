@@ -35,7 +35,8 @@ def verify(store: Store, now: datetime) -> tuple[Problem, ...]:
 
     Ids are unique; at most one judged, active memory has a text in its partition (scope, role,
     speaker, source); what was merged points at a memory of its scope; no row counts journal
-    entries that are not there yet.
+    entries that are not there yet; no passage is left of a memory that is gone. Reads pass such a
+    passage over, but it holds what its memory's erasure should have taken.
 
     Args:
         store: The lake.
@@ -56,6 +57,9 @@ def verify(store: Store, now: datetime) -> tuple[Problem, ...]:
         "folded_through",
         "expires_at",
     ]
+    # Passages first: what is written between the two reads is then no passage without a memory.
+    passages = lazy_frame(store.tables["passages"], store.journal)
+    parts = passages.select(*scope, "chunk_id").unique().collect()
     rows = lazy_frame(store.episodic, store.journal).select(columns).collect()
     judged = rows.filter(
         pl.col("state") == State.ACTIVE.value,
@@ -77,6 +81,7 @@ def verify(store: Store, now: datetime) -> tuple[Problem, ...]:
         "a memory counts accesses that the journal does not have": rows.filter(
             pl.col("folded_through") > version
         ),
+        "a passage belongs to no memory": parts.join(rows, on=[*scope, "chunk_id"], how="anti"),
     }
     return tuple(_problem(what, broken) for what, broken in found.items() if broken.height)
 
