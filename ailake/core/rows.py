@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ailake.core.passages import Passage
 from ailake.core.records import Decision, MemoryRecord, Scope, State
 from ailake.core.remembering import NewMemory
-from ailake.core.schema import INSTANT, arrow_schema
+from ailake.core.schema import INSTANT, SCOPE_COLUMNS, arrow_schema
 from ailake.errors import LakeCorruptError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -143,6 +144,42 @@ def row_of(memory: NewMemory) -> dict[str, Any]:
 
 def _state(memory: NewMemory) -> State:
     return State.MERGED if memory.merged_into else State.ACTIVE
+
+
+def passage_rows(
+    split_up: Mapping[str, Sequence[Passage]],
+    vectors: NDArray[np.float32],
+    *,
+    scope: Scope,
+    embedder_id: str,
+) -> pa.Table:
+    """Return the rows of memories' passages, ready to be appended to ``passages``.
+
+    Args:
+        split_up: The passages of each memory, by its id.
+        vectors: One embedding per passage, in the same order, float32 (n, dim), stored as float16.
+        scope: The scope that all of them belong to.
+        embedder_id: Id of the embedder that the lake was made with.
+    """
+    _, dim = vectors.shape
+    flat = [
+        (memory_id, part, passage.start, passage.end)
+        for memory_id, passages in split_up.items()
+        for part, passage in enumerate(passages)
+    ]
+    ids, parts, starts, ends = zip(*flat, strict=True) if flat else ((), (), (), ())
+    columns: dict[str, Any] = {
+        "chunk_id": ids,
+        **{name: [getattr(scope, name)] * len(flat) for name in SCOPE_COLUMNS},
+        "part": parts,
+        "start": starts,
+        "end": ends,
+    }
+    schema = arrow_schema("passages", dim=dim, embedder_id=embedder_id)
+    halves = pa.array(vectors.astype(np.float16).ravel())
+    columns["embedding"] = pa.FixedSizeListArray.from_arrays(halves, dim)
+    arrays = [_array(columns[field.name], field.type) for field in schema]
+    return pa.table(arrays, schema=schema)
 
 
 def expiry_rows(expirations: Mapping[str, datetime | None]) -> pa.Table:

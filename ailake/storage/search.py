@@ -4,8 +4,10 @@ Recall asks for candidates, scores them, and reads the payload of the winners al
 (heaviest by weight, best by words) belong beside this one.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+import lance
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -33,7 +35,7 @@ class Nearest:
     """The rows nearest to a query, nearest first.
 
     Attributes:
-        columns: ``SCORING_COLUMNS``, ``_distance`` and ``_rowid``.
+        columns: What was asked for, ``_distance`` and ``_rowid``.
         complete: No row that satisfies the filter is missing.
         true_distances: Found without an approximate index.
     """
@@ -51,7 +53,9 @@ def nearest(
     limit: int,
     exact: bool,
 ) -> Nearest:
-    """Return at least the ``limit`` rows nearest to ``vector`` by cosine distance.
+    """Return at least the ``limit`` memories nearest to ``vector`` by cosine distance.
+
+    The columns are ``SCORING_COLUMNS``.
 
     What is only logged is all listed, behind the others.
 
@@ -62,22 +66,52 @@ def nearest(
         limit: Length of the list.
         exact: Leave the approximate index alone, where there is one.
     """
-    dataset = view.dataset
+    found = nearest_rows(
+        view.dataset,
+        vector,
+        select(view.dataset, where),
+        columns=SCORING_COLUMNS,
+        limit=limit,
+        exact=exact,
+    )
+    logged = _logged(view, vector, where, found.columns.schema)
+    return replace(found, columns=pa.concat_tables([found.columns, logged]))
+
+
+def nearest_rows(
+    dataset: lance.LanceDataset,
+    vector: NDArray[np.float32],
+    chosen: str,
+    *,
+    columns: Sequence[str],
+    limit: int,
+    exact: bool,
+) -> Nearest:
+    """Return at least the ``limit`` rows of any table with vectors nearest to ``vector``.
+
+    Args:
+        dataset: A version of the table.
+        vector: The query, float32 (dim,).
+        chosen: The engine's filter, applied before the search.
+        columns: What to read beside ``_distance`` and ``_rowid``.
+        limit: Length of the list.
+        exact: Leave the approximate index alone, where there is one.
+    """
     indexed = any("embedding" in index.field_names for index in dataset.describe_indices())
     # One more than asked for tells a list that is cut off from one that holds all there is.
     query = {"column": "embedding", "q": vector, "k": limit + 1, "metric": "cosine"}
     if indexed and not exact:
         query["refine_factor"] = REFINE_FACTOR
-    columns = dataset.scanner(
-        columns=[*SCORING_COLUMNS, "_distance"],
+    rows = dataset.scanner(
+        columns=[*columns, "_distance"],
         nearest={**query, "use_index": indexed and not exact},
-        filter=select(dataset, where),
+        filter=chosen,
         prefilter=True,
         with_row_id=True,
     ).to_table()
     return Nearest(
-        pa.concat_tables([columns, _logged(view, vector, where, columns.schema)]),
-        complete=columns.num_rows <= limit,
+        rows,
+        complete=rows.num_rows <= limit,
         true_distances=exact or not indexed,
     )
 
