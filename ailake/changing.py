@@ -15,11 +15,12 @@ from ailake.core.records import Decision, MemoryRecord, Scope, State
 from ailake.core.remembering import DuplicateKey, duplicate_keys
 from ailake.core.rows import nanoseconds
 from ailake.core.schema import INSTANT
-from ailake.embed import Embedder, embed_documents
+from ailake.embed import Embedder, embed_documents, embed_passages, is_long
 from ailake.errors import InvalidInputError, NotFoundError
 from ailake.storage import memories
 from ailake.storage.locks import DECAY, exclusive
 from ailake.storage.store import Store
+from ailake.writing import add_passages
 
 UPDATED = "updated"
 
@@ -56,8 +57,11 @@ class Changer:
         """
         draft = replace(_draft_of(self._active(memory_id)), text=check_text(text))
         (vector,) = embed_documents(self.embedder, [draft.embedded_text])
-        (key,) = duplicate_keys([draft])
+        long = {}
         fresh = clock.new_id()
+        if is_long(draft, self.embedder):
+            long[fresh] = embed_passages(self.embedder, draft)
+        (key,) = duplicate_keys([draft])
         with self._alone():
             old = self._active(memory_id)
             self._refuse_twins(key, old.id, now)
@@ -79,6 +83,7 @@ class Changer:
             }
             gone = {"state": State.MERGED.value, "merged_into": fresh, "updated_at": now}
             both = [_with_values(row, new), _with_values(row, gone)]
+            add_passages(self.store, self.scope, long)
             self.store.episodic.upsert(pa.concat_tables(both))
         return fresh
 

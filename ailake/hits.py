@@ -43,8 +43,10 @@ class Hits(Sequence[Hit]):
         return iter(self.items)
 
     def __str__(self) -> str:
-        """Return a line per hit: rank, score, text."""
-        lines = [f"{place}. {hit.score:.3f} {hit.text}" for place, hit in enumerate(self, start=1)]
+        """Return a line per hit: rank, score, text or nearest passage."""
+        lines = [
+            f"{place}. {hit.score:.3f} {hit.passage}" for place, hit in enumerate(self, start=1)
+        ]
         return "\n".join(lines) or "no hits"
 
     def to_arrow(self) -> pa.Table:
@@ -94,6 +96,7 @@ _SCHEMA = pa.schema(
         *((name, _INSTANT) for name in ("created_at", "updated_at", "event_time")),
         *((name, _INSTANT) for name in ("expires_at", "last_accessed_at")),
         ("metadata", pa.string()),
+        ("passage", pa.string()),
     ]
 )
 _EXPLAINED: dict[str, Any] = {"rank": int, "id": str, **dict.fromkeys(PARTS, float), "text": str}

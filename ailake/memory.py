@@ -224,11 +224,12 @@ class Memory(MemoryReader):
         instant = clock.resolve_now(now)
         wanted = _ids(ids)
         self.store.ensure_writable()
-        view = self._read(lambda view: view)
-        known = memories.known_outcomes(view, self.scope, wanted)
-        if missing := [memory_id for memory_id in wanted if memory_id not in known]:
-            raise NotFoundError(f"no memory {missing[0]!r} in {self.scope}")
-        met = [(self.scope, memory_id) for memory_id in memories.survivors(view, wanted)]
+        meant = self._read(lambda view: memories.survivors(view, wanted))
+        kept = self._read(lambda view: memories.kept_ids(view, self.scope, meant))
+        for memory_id, survivor in zip(wanted, meant, strict=True):
+            if survivor not in kept:
+                raise NotFoundError(f"no memory {memory_id!r} in {self.scope}")
+        met = [(self.scope, survivor) for survivor in meant]
         self.store.journal.record(met, AccessEvent.TOUCH, now=instant)
 
     def _write_few(

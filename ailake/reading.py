@@ -96,7 +96,10 @@ class MemoryReader:
             exact=exact,
         )
         visible = memories.visible(self.scopes, asked, instant)
-        hits = self._read(lambda view: recall(view, vector, visible, options, now=instant))
+        wall = memories.in_scopes(self.scopes)
+        hits = self._read(
+            lambda view: recall(view, vector, visible, options, wall=wall, now=instant)
+        )
         if not touch or not self.touches or self.store.read_only:
             return hits
         return replace(hits, counted=self._count(hits, now=instant))

@@ -14,6 +14,7 @@ from ailake.core.filters import Predicate
 from ailake.core.records import Hit, MemoryRecord
 from ailake.core.rows import RECORD_COLUMNS, born_at, last_access, nanoseconds, record_of
 from ailake.hits import PARTS, Hits
+from ailake.storage.passages import with_passages
 from ailake.storage.search import nearest
 from ailake.storage.view import ReadView
 
@@ -57,6 +58,7 @@ def recall(
     where: Predicate,
     options: RecallOptions,
     *,
+    wall: Predicate,
     now: datetime,
 ) -> Hits:
     """Return the best memories that satisfy ``where``.
@@ -66,11 +68,13 @@ def recall(
         vector: The query, float32 (dim,).
         where: Scope, visibility and the caller's filter.
         options: How to recall.
+        wall: The scope alone.
         now: The instant from which ages are counted.
     """
     pool = max(MIN_POOL, POOL_FACTOR * options.limit)
     found = nearest(view, vector, where, limit=pool, exact=options.exact)
-    rows = found.columns
+    best = with_passages(view, vector, where, found, wall=wall, limit=pool, exact=options.exact)
+    rows = best.columns
     ids = rows["chunk_id"].to_pylist()
     pending = pending_of_rows(view.entries, ids, rows["folded_through"].to_pylist())
     scored = _scores(rows, pending, options.scoring, nanoseconds(now))
@@ -81,11 +85,15 @@ def recall(
     row_ids = rows["_rowid"].to_numpy()[winners]
     records = view.rows_at(row_ids, RECORD_COLUMNS)
     places = {ids[place]: int(place) for place in winners}
-    hits = [
-        _hit(with_pending(record_of(row), pending.get(row["chunk_id"])), scored, places)
-        for row in records
-    ]
-    return Hits(tuple(hits), exact=found.complete and found.true_distances, scored=rows.num_rows)
+    starts, ends = rows["start"].to_pylist(), rows["end"].to_pylist()
+    hits = []
+    for row in records:
+        record = with_pending(record_of(row), pending.get(row["chunk_id"]))
+        place = places[record.id]
+        start, end = starts[place], ends[place]
+        passage = record.text if start < 0 else record.text[start:end]
+        hits.append(_hit(record, scored, place, passage=passage))
+    return Hits(tuple(hits), exact=best.complete and best.true_distances, scored=rows.num_rows)
 
 
 def _scores(
@@ -113,9 +121,10 @@ def _scores(
     )
 
 
-def _hit(record: MemoryRecord, scored: _Scored, places: Mapping[str, int]) -> Hit:
-    place = places[record.id]
+def _hit(record: MemoryRecord, scored: _Scored, place: int, *, passage: str) -> Hit:
     parts = {name: float(getattr(scored, name)[place]) for name in PARTS}
     fields = {name: getattr(record, name) for name in MemoryRecord.__dataclass_fields__}
     live = {**fields, "recency_weight": parts["recency"]}
-    return Hit(**live, score=parts["score"], distance=parts["distance"], parts=parts)
+    return Hit(
+        **live, passage=passage, score=parts["score"], distance=parts["distance"], parts=parts
+    )

@@ -11,9 +11,17 @@ from ailake.core.drafts import Draft
 from ailake.core.log import LoggedMemory
 from ailake.core.records import Remembered, Scope
 from ailake.core.remembering import DuplicateKey, NewMemory, Plan, Twin, duplicate_keys, plan_batch
-from ailake.core.rows import episodic_rows, expiry_rows
-from ailake.embed import Embedder, Vectors, embed_documents
+from ailake.core.rows import episodic_rows, expiry_rows, passage_rows
+from ailake.embed import (
+    EmbeddedPassages,
+    Embedder,
+    Vectors,
+    embed_documents,
+    embed_passages,
+    is_long,
+)
 from ailake.progress import Advance
+from ailake.storage import passages
 from ailake.storage.log import Log
 from ailake.storage.memories import known_outcomes, live_duplicates
 from ailake.storage.store import Store
@@ -81,7 +89,8 @@ class Writer:
         """
         log = self.store.log
         part = _Part(drafts, judge=judge, now=now, vectors=dict(vectors))
-        if log is None or len(drafts) > LOGGED_ROWS:
+        long = any(is_long(draft, self.embedder) for draft in drafts)
+        if log is None or long or len(drafts) > LOGGED_ROWS:
             return list(self._write_part(part, _ignore))
         while True:
             if len(part.vectors) < len(drafts):
@@ -136,15 +145,16 @@ class Writer:
         )
 
     def _embed(self, part: "_Part", plan: Plan, advance: Advance) -> None:
-        """Bring a vector for every addition that has none yet."""
-        texts = {
-            addition.position: addition.draft.embedded_text
-            for addition in plan.additions
-            if addition.position not in part.vectors
-        }
-        advance(len(plan.additions) - len(texts))
-        vectors = embed_documents(self.embedder, list(texts.values()), on_batch=advance)
-        part.vectors.update(zip(texts, vectors, strict=True))
+        """Bring vectors for every addition that has none yet."""
+        missing = [one for one in plan.additions if one.position not in part.vectors]
+        advance(len(plan.additions) - len(missing))
+        for one in missing:
+            if is_long(one.draft, self.embedder):
+                part.passages[one.position] = embed_passages(self.embedder, one.draft)
+        texts = [one.draft.embedded_text for one in missing]
+        vectors = embed_documents(self.embedder, texts, on_batch=advance)
+        positions = (one.position for one in missing)
+        part.vectors.update(zip(positions, vectors, strict=True))
 
     def _log(self, part: "_Part", plan: Plan, log: Log) -> None:
         """Log the plan; the rows come last, so that what failed before them has added nothing."""
@@ -167,10 +177,19 @@ class Writer:
             self.store.episodic.upsert(expiry_rows(plan.extensions))
         self.store.journal.record_refreshes(self.scope, plan.refreshes)
         if plan.additions:
+            self._commit_passages(part, plan)
             rows = episodic_rows(
                 self._memories(part, plan), part.stacked(plan), embedder_id=self.embedder.id
             )
             self.store.episodic.sync(self.store.episodic.append(rows))
+
+    def _commit_passages(self, part: "_Part", plan: Plan) -> None:
+        long = {
+            one.outcome.id: part.passages[one.position]
+            for one in plan.additions
+            if one.position in part.passages
+        }
+        add_passages(self.store, self.scope, long)
 
     def _memories(self, part: "_Part", plan: Plan) -> list[NewMemory]:
         # What the journal says of a given id so far belongs to a memory that was forgotten.
@@ -199,6 +218,7 @@ class _Part:
     keys: list[DuplicateKey] = field(init=False)
     fresh_ids: list[str] = field(init=False)
     given_ids: list[str] = field(init=False)
+    passages: dict[int, EmbeddedPassages] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.given_ids = [draft.id for draft in self.drafts if draft.id is not None]
@@ -212,6 +232,15 @@ class _Part:
     def stacked(self, plan: Plan) -> Vectors:
         """Return the additions' vectors, (n, dim)."""
         return np.stack([self.vectors[addition.position] for addition in plan.additions])
+
+
+def add_passages(store: Store, scope: Scope, long: Mapping[str, EmbeddedPassages]) -> None:
+    """Store the passages of long memories, by id; before the memories, so that none lacks them."""
+    if long:
+        vectors = np.concatenate([one.vectors for one in long.values()])
+        split_up = {memory_id: one.passages for memory_id, one in long.items()}
+        identity = store.embedder.id
+        passages.append(store, passage_rows(split_up, vectors, scope=scope, embedder_id=identity))
 
 
 def _ignore(_count: int) -> None:

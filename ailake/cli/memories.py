@@ -104,7 +104,7 @@ def recall(
     elif explain:
         print_explained(query, hits)
     else:
-        rows = [(h.score, h.event_time or h.created_at, h.speaker, h.text, h.id) for h in hits]
+        rows = [(h.score, h.event_time or h.created_at, h.speaker, h.passage, h.id) for h in hits]
         print_table(query, ("score", "when", "speaker", "text", "id"), rows)
 
 

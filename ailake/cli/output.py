@@ -51,7 +51,7 @@ def print_explained(title: str, hits: Iterable[Hit]) -> None:
     print_line(f"\n{title}")
     for place, hit in enumerate(hits, start=1):
         p = hit.parts
-        print_line(f"{place}. {hit.text}  [{hit.id}]")
+        print_line(f"{place}. {hit.passage}  [{hit.id}]")
         print_line(
             f"   score {p['score']:.4f} = distance {p['distance']:.4f} / weight {p['weight']:.4f}"
         )

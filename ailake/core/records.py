@@ -136,6 +136,7 @@ class Hit(MemoryRecord):
     """A recalled memory and every part of its score.
 
     Attributes:
+        passage: The part of a long text that is nearest to the query; otherwise the whole text.
         score: Hybrid score, ascending: lower is better.
         distance: Cosine distance of the query, in [0, 2].
         parts: ``distance``, ``recency``, ``recency_part`` (with the policy's floor),
@@ -143,6 +144,7 @@ class Hit(MemoryRecord):
             ``score``; score = distance / max(weight, epsilon).
     """
 
+    passage: str
     score: float
     distance: float
     parts: Mapping[str, float] = field(default_factory=dict)

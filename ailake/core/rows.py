@@ -148,7 +148,7 @@ def _state(memory: NewMemory) -> State:
 
 def passage_rows(
     split_up: Mapping[str, Sequence[Passage]],
-    vectors: NDArray[np.float32],
+    vectors: NDArray[np.floating[Any]],
     *,
     scope: Scope,
     embedder_id: str,

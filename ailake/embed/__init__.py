@@ -9,11 +9,13 @@ from ailake.embed.checked import (
 )
 from ailake.embed.hashing import HashingEmbedder
 from ailake.embed.local import LocalE5Embedder, LocalEmbedder
+from ailake.embed.long import EmbeddedPassages, embed_passages, is_long
 from ailake.embed.protocol import Embedder, Vectors, window_of
 from ailake.embed.registry import RegistryEmbedder
 from ailake.embed.resolve import StoredEmbedder, resolve_embedder
 
 __all__ = [
+    "EmbeddedPassages",
     "Embedder",
     "HashingEmbedder",
     "LocalE5Embedder",
@@ -25,7 +27,9 @@ __all__ = [
     "check_vector",
     "check_vectors",
     "embed_documents",
+    "embed_passages",
     "embed_query",
+    "is_long",
     "resolve_embedder",
     "window_of",
 ]

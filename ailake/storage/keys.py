@@ -64,13 +64,13 @@ class Keys:
             dataset: A version of the table.
             column: One of ``COLUMNS``.
             values: What to look for; no empty string.
-            columns: What to return.
+            columns: What to return, ``_rowid`` perhaps among them.
         """
-        names = tuple(dict.fromkeys([*columns, column]))
+        names = tuple(dict.fromkeys([*(n for n in columns if n != "_rowid"), column]))
         wanted = pa.array(values, pa.string())
         row_ids = self._candidates(dataset, column, wanted)
         if not len(row_ids):
-            schema = dataset.schema
+            schema = dataset.schema.append(pa.field("_rowid", pa.uint64()))
             return pa.schema([schema.field(name) for name in columns]).empty_table()
         rows = payload(dataset, row_ids, names)
         return rows.filter(pc.is_in(rows[column], value_set=wanted)).select(list(columns))

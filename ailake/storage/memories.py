@@ -17,6 +17,7 @@ from ailake.core.remembering import EXACT_DUPLICATE, DuplicateKey, Twin
 from ailake.core.rows import RECORD_COLUMNS, as_nanoseconds, nanoseconds, record_of, to_pylist
 from ailake.core.schema import SCOPE_COLUMNS, filter_kinds
 from ailake.errors import InvalidInputError
+from ailake.storage import passages
 from ailake.storage.table import count_rows, read_rows
 from ailake.storage.view import FIRST_LOGGED, ReadView
 
@@ -206,6 +207,13 @@ def known_outcomes(view: ReadView, scope: Scope, ids: Sequence[str]) -> dict[str
     return outcomes
 
 
+def kept_ids(view: ReadView, scope: Scope, ids: Collection[str]) -> set[str]:
+    """Return those of the ids that are kept in this scope."""
+    scopes = scopes_of_ids(view, ids)
+    scopes |= {one.row["chunk_id"]: scope_of(one.row) for one in view.logged}
+    return {memory_id for memory_id in ids if scopes.get(memory_id) == scope}
+
+
 def scopes_of_ids(view: ReadView, ids: Collection[str]) -> dict[str, Scope]:
     """Return the scopes of those of the ids that the table holds."""
     rows = view.stored("chunk_id", ids, ("chunk_id", *SCOPE_COLUMNS)).to_pylist()
@@ -258,7 +266,7 @@ def with_merged(store: "Store", rows: pa.Table) -> pa.Table:
 
 
 def remove(store: "Store", scope: Scope, rows: pa.Table, *, also: Sequence[str]) -> None:
-    """Delete rows of a scope, then their journal entries.
+    """Delete rows of a scope, then their passages and journal entries.
 
     Args:
         store: The lake.
@@ -268,4 +276,6 @@ def remove(store: "Store", scope: Scope, rows: pa.Table, *, also: Sequence[str])
             removal died half-way.
     """
     store.episodic.delete_rows(rows["_rowid"].to_pylist())
-    store.journal.forget(scope, [*rows["chunk_id"].to_pylist(), *also])
+    gone = [*rows["chunk_id"].to_pylist(), *also]
+    passages.remove(store, scope, gone)
+    store.journal.forget(scope, gone)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import lance
 import numpy as np
@@ -13,9 +13,14 @@ from numpy.typing import NDArray
 from ailake.core.filters import Predicate, parse_where
 from ailake.core.records import Scope
 from ailake.core.schema import filter_kinds
-from ailake.storage.lake import Store
-from ailake.storage.search import Nearest, nearest_rows
+from ailake.storage.search import SCORING_COLUMNS, Nearest, nearest_rows
 from ailake.storage.table import read_rows, row_ids_in, select
+from ailake.storage.view import ReadView
+
+if TYPE_CHECKING:
+    from ailake.storage.store import Store
+
+_LISTED = (*SCORING_COLUMNS, "embedding", "_rowid")
 
 COLUMNS = ("chunk_id", "part", "start", "end")
 
@@ -45,15 +50,15 @@ class Best:
     end: NDArray[np.int64]
 
 
-def append(store: Store, rows: pa.Table) -> None:
+def append(store: "Store", rows: pa.Table) -> None:
     """Add rows of ``passage_rows`` in one commit; none make none."""
     if rows.num_rows:
         table = store.tables["passages"]
-        table.append(rows)
+        table.sync(table.append(rows))
         table.tidy()
 
 
-def remove(store: Store, scope: Scope, memory_ids: Sequence[str]) -> None:
+def remove(store: "Store", scope: Scope, memory_ids: Sequence[str]) -> None:
     """Delete the passages of erased memories of a scope, in one commit."""
     table = store.tables["passages"]
     if not memory_ids or not table.snapshot().count_rows():
@@ -123,6 +128,66 @@ def best_of(hits: pa.Table, memory_ids: pa.Array, own: NDArray[np.floating[Any]]
         for name in COLUMNS[1:]
     )
     return Best(np.where(nearer, passage, distance), part, start, end)
+
+
+def with_passages(
+    view: ReadView,
+    vector: NDArray[np.float32],
+    where: Predicate,
+    found: Nearest,
+    *,
+    wall: Predicate,
+    limit: int,
+    exact: bool,
+) -> Nearest:
+    """Add the memories with the nearest passages; a memory is as far as its nearest vector.
+
+    Args:
+        view: The memories.
+        vector: The query, float32 (dim,).
+        where: What the memories satisfy.
+        found: The memories nearest by their own vectors.
+        wall: The scopes, as in ``nearest_passages``.
+        limit: Length of the list of passages.
+        exact: Leave the approximate index alone, where there is one.
+
+    Returns:
+        As ``found``, with the columns ``start`` and ``end`` of the nearest passage, -1 for none.
+    """
+    if not view.passages.count_rows():
+        return replace(found, columns=_with_spans(found.columns, -1, -1))
+    # A filter on memories comes before the search for passages, not after it.
+    ids = read_rows(view.dataset, ("chunk_id",), where)["chunk_id"].combine_chunks()
+    hits = nearest_passages(view.passages, vector, wall, limit=limit, memory_ids=ids, exact=exact)
+    listed = set(found.columns["chunk_id"].to_pylist())
+    missing = [one for one in pc.unique(hits.columns["chunk_id"]).to_pylist() if one not in listed]
+    more = _with_distance(view.stored("chunk_id", missing, _LISTED), vector)
+    rows = pa.concat_tables([found.columns, more.select(found.columns.column_names)])
+    own = rows["_distance"].to_numpy()
+    best = best_of(hits.columns, rows["chunk_id"].combine_chunks(), own)
+    place = rows.schema.get_field_index("_distance")
+    rows = rows.set_column(place, "_distance", pa.array(best.distance))
+    return Nearest(
+        _with_spans(rows, best.start, best.end),
+        complete=found.complete and hits.complete,
+        true_distances=found.true_distances and hits.true_distances,
+    )
+
+
+def _with_spans(
+    rows: pa.Table, start: NDArray[np.int64] | int, end: NDArray[np.int64] | int
+) -> pa.Table:
+    for name, value in (("start", start), ("end", end)):
+        rows = rows.append_column(name, pa.array(np.broadcast_to(value, rows.num_rows)))
+    return rows
+
+
+def _with_distance(rows: pa.Table, vector: NDArray[np.float32]) -> pa.Table:
+    flat = rows["embedding"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    stored = flat.astype(np.float32).reshape(rows.num_rows, vector.size)
+    lengths = np.linalg.norm(stored, axis=1) * np.linalg.norm(vector)
+    distance = pa.array(1.0 - stored @ vector / lengths, pa.float32())
+    return rows.append_column("_distance", distance)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import lance
 import pyarrow as pa
 
 from ailake.core.log import WaitingRow
@@ -82,10 +83,10 @@ class Store:
     def rows_view(self, *, committed: bool = False) -> ReadView:
         """Return the same without the accesses that wait."""
         if self.log is None or committed:
-            return ReadView(self.episodic.snapshot(), self.keys, logged=self._logged_then())
+            return self._rows_view(self.episodic.snapshot(), self._logged_then())
         logged, dataset = self.log.beside(self.episodic.snapshot)
         waiting = tuple(one.waiting for one in logged)
-        view = ReadView(dataset, self.keys, logged=waiting)
+        view = self._rows_view(dataset, waiting)
         if logged and self._without_logged != dataset.version:
             # A drain that has not ended may have committed them.
             ids = [one.memory.id for one in logged]
@@ -96,6 +97,10 @@ class Store:
             # What is logged from now on is not in this version either.
             self._without_logged = int(dataset.version)
         return view
+
+    def _rows_view(self, dataset: lance.LanceDataset, logged: tuple[WaitingRow, ...]) -> ReadView:
+        # Passages are written before their memories.
+        return ReadView(dataset, self.keys, self.tables["passages"].snapshot(), logged=logged)
 
     def _logged_then(self) -> tuple[WaitingRow, ...]:
         rows = self.drained_later

@@ -1,5 +1,6 @@
 """What must hold in every lake, looked at row by row."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -57,10 +58,12 @@ def verify(store: Store, now: datetime) -> tuple[Problem, ...]:
         "folded_through",
         "expires_at",
     ]
-    # Passages first: what is written between the two reads is then no passage without a memory.
-    passages = lazy_frame(store.tables["passages"], store.journal)
+    # Nobody is between writing or removing a memory and its passages.
+    with nullcontext() if store.read_only else store.committing():
+        passages = lazy_frame(store.tables["passages"], store.journal)
+        memories = lazy_frame(store.episodic, store.journal)
     parts = passages.select(*scope, "chunk_id").unique().collect()
-    rows = lazy_frame(store.episodic, store.journal).select(columns).collect()
+    rows = memories.select(columns).collect()
     judged = rows.filter(
         pl.col("state") == State.ACTIVE.value,
         pl.col("reason") != UNJUDGED,

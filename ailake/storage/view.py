@@ -28,6 +28,7 @@ class ReadView:
     Attributes:
         dataset: One version of ``episodic``.
         keys: Where the dataset's ids and duplicate keys are.
+        passages: The version of ``passages`` that goes with it, read after it.
         entries: Journal entries, read before it.
         logged: What has been logged and the dataset does not hold. Each is given a row id from
             ``FIRST_LOGGED`` on, in the order of writing.
@@ -35,6 +36,7 @@ class ReadView:
 
     dataset: lance.LanceDataset
     keys: Keys
+    passages: lance.LanceDataset
     entries: Entries = field(default_factory=dict)
     logged: tuple[WaitingRow, ...] = ()
 
