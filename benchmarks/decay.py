@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 from lance.file import LanceFileWriter
 from numpy.typing import NDArray
-from timing import DAY_NS, NOW, NOW_NS, Vectors, fill, report, timed
+from timing import DAY_NS, NOW, NOW_NS, Vectors, fill, folder_of, report, timed
 
 import ailake
 from ailake.core.decay import decayed_weights
@@ -58,7 +58,7 @@ class Contender:
 
     @property
     def folder(self) -> Path:
-        return Path(self.lake.uri.removeprefix("file://")) / "episodic.lance"
+        return folder_of(self.lake) / "episodic.lance"
 
 
 def main() -> None:

@@ -15,7 +15,6 @@ import argparse
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,15 +27,25 @@ import numpy as np
 import pyarrow as pa
 from lancedb.index import HnswSq, IvfSq
 from numpy.typing import NDArray
-from timing import AGENT, NOW, NOW_NS, Vectors, alternate, fill, report
+from timing import (
+    AGENT,
+    NOW,
+    NOW_NS,
+    Vectors,
+    alternate,
+    clustered,
+    fill,
+    folder_of,
+    normalised,
+    p50_p95,
+    report,
+)
 
 import ailake
 from ailake.core.episodic import days_between, score
 from ailake.core.rows import RECORD_COLUMNS
 
 K = 10
-CENTRES = 200
-SPREAD = 0.7  # length of the noise around a centre of length 1
 WARM_UP = 3
 SCOPE = (
     f"agent_id = '{AGENT}' AND user_id = '' AND project_id = '' AND state = 'active' "
@@ -90,24 +99,9 @@ def measure(folder: Path, rows: int, options: argparse.Namespace) -> None:
             compare(lake, folder / "touched, indexed", queries, labels)
 
 
-def clustered(dim: int) -> Callable[[np.random.Generator, int], Vectors]:
-    centres = normalised(np.random.default_rng(5).standard_normal((CENTRES, dim), np.float32))
-    noise = np.float32(SPREAD / np.sqrt(dim))
-
-    def draw(rng: np.random.Generator, count: int) -> Vectors:
-        around = noise * rng.standard_normal((count, dim), np.float32)
-        return normalised(centres[rng.integers(CENTRES, size=count)] + around)
-
-    return draw
-
-
-def normalised(vectors: Vectors) -> Vectors:
-    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
-
-
 def compare(lake: ailake.Lake, copy: Path, queries: Vectors, labels: dict[str, Any]) -> None:
     # Touched memories stay fresh: only a copy of the lake leaves the truth as it is.
-    shutil.copytree(Path(lake.uri.removeprefix("file://")), copy)
+    shutil.copytree(folder_of(lake), copy)
     with ailake.connect(copy, create=False) as touched:
         latencies(lake, touched, queries, labels)
     memory, truth = lake.memory(AGENT), truth_of(lake)
@@ -127,7 +121,7 @@ def latencies(
     def recall(memory: ailake.Memory, step: int, *, touch: bool) -> object:
         return memory.recall(queries[step], limit=K, touch=touch, now=NOW)
 
-    contenders: dict[str, Callable[[int], object]] = {
+    contenders = {
         "raw": partial(search, PLAIN, None),
         "raw scoped": partial(search, PLAIN, SCOPE),
         "raw payload": partial(search, RECORD_COLUMNS, SCOPE),
@@ -138,9 +132,8 @@ def latencies(
     seconds = alternate(contenders, len(queries))
     reference = np.median(seconds["raw"])
     for name, taken in seconds.items():
-        p50, p95 = (round(1e3 * float(at), 3) for at in np.percentile(taken, (50, 95)))
         ratio = round(float(np.median(taken) / reference), 3)
-        report(figure="latency", **labels, what=name, p50_ms=p50, p95_ms=p95, vs_raw=ratio)
+        report(figure="latency", **labels, what=name, **p50_p95(taken), vs_raw=ratio)
 
 
 def truth_of(lake: ailake.Lake) -> Truth:

@@ -1,9 +1,10 @@
 """What the benchmarks share: synthetic lakes, alternating contenders, JSON lines."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -22,7 +23,11 @@ _BATCH = 65_536
 _WORDS = [f"word{number}" for number in range(2_000)]
 _FILLED = {"role": "user", "source": "direct", "state": "active", "decision": "create"}
 
+_CENTRES = 200
+_SPREAD = 0.7  # length of the noise around a centre of length 1
+
 Vectors = NDArray[np.float32]
+Draw = Callable[[np.random.Generator, int], Vectors]
 
 
 def report(**line: object) -> None:
@@ -52,7 +57,55 @@ def alternate(
     return seconds
 
 
-def fill(lake: ailake.Lake, rows: int, draw: Callable[[np.random.Generator, int], Vectors]) -> None:
+def p50_p95(seconds: Sequence[float]) -> dict[str, float]:
+    p50, p95 = (round(1e3 * float(at), 3) for at in np.percentile(seconds, (50, 95)))
+    return {"p50_ms": p50, "p95_ms": p95}
+
+
+def folder_of(lake: ailake.Lake) -> Path:
+    return Path(lake.uri.removeprefix("file://"))
+
+
+def clustered(dim: int) -> Draw:
+    """Return what draws unit vectors around a fixed set of centres, float32 (n, dim)."""
+    centres = normalised(np.random.default_rng(5).standard_normal((_CENTRES, dim), np.float32))
+    noise = np.float32(_SPREAD / np.sqrt(dim))
+
+    def draw(rng: np.random.Generator, count: int) -> Vectors:
+        around = noise * rng.standard_normal((count, dim), np.float32)
+        return normalised(centres[rng.integers(_CENTRES, size=count)] + around)
+
+    return draw
+
+
+def normalised(vectors: Vectors) -> Vectors:
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
+
+
+def made(folder: Path, rows: int, draw: Draw) -> None:
+    dim = draw(np.random.default_rng(0), 1).shape[1]
+    with ailake.connect(folder, embedder=f"hashing:{dim}") as lake:
+        if rows:
+            fill(lake, rows, draw)
+
+
+def opened(folder: Path) -> ailake.Lake:
+    return ailake.connect(folder, create=False)
+
+
+def notes_table(count: int, draw: Draw) -> pa.Table:
+    """Return memories of which no two say the same: text and vector."""
+    vectors = draw(np.random.default_rng(13), count)
+    texts = [f"note {place}: the meeting moved to room {place % 97}" for place in range(count)]
+    flat = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+    return pa.table({"text": texts, "vector": flat})
+
+
+def matrix(notes: pa.Table) -> Any:
+    return notes["vector"].combine_chunks().flatten().to_numpy().reshape(len(notes), -1)
+
+
+def fill(lake: ailake.Lake, rows: int, draw: Draw) -> None:
     """Append memories in one commit: ages uniform over a year, importance Beta(5, 2).
 
     Args:
@@ -61,21 +114,22 @@ def fill(lake: ailake.Lake, rows: int, draw: Callable[[np.random.Generator, int]
         draw: Returns that many vectors, float32 (n, dim).
     """
     schema = lake.table("episodic").schema
-    batches = _batches(schema, rows, draw)
+    batches = episodic_batches(schema, rows, draw)
     lake.table("episodic").add(pa.RecordBatchReader.from_batches(schema, batches))
 
 
-def _batches(
-    schema: pa.Schema, rows: int, draw: Callable[[np.random.Generator, int], Vectors]
+def episodic_batches(
+    schema: pa.Schema, rows: int, draw: Draw, *, name: str = "memory", seed: int = 7
 ) -> Iterator[pa.RecordBatch]:
-    rng = np.random.default_rng(7)
+    """Yield rows of ``episodic`` with every column, ids starting with ``name``."""
+    rng = np.random.default_rng(seed)
     for start in range(0, rows, _BATCH):
         count = min(_BATCH, rows - start)
         vectors = draw(rng, count)
         born = pa.array(NOW_NS - (rng.random(count) * 365 * DAY_NS).astype(np.int64))
         words = rng.choice(_WORDS, (count, 12)).tolist()
         columns: dict[str, Any] = {
-            "chunk_id": [f"memory-{start + place:09d}" for place in range(count)],
+            "chunk_id": [f"{name}-{start + place:09d}" for place in range(count)],
             "chunk_text": [" ".join(picked) for picked in words],
             "embedding": pa.FixedSizeListArray.from_arrays(
                 pa.array(vectors.astype(np.float16).ravel()), vectors.shape[1]

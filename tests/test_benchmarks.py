@@ -13,6 +13,7 @@ pytestmark = pytest.mark.slow
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 CONTENDERS = {"ours", "update", "merge_insert", "floor"}
 REFERENCES = {"update", "merge_insert", "floor"}
+WAYS_TO_WRITE = {"judge", "no judge", "raw"}
 SEARCHES = {"raw", "raw scoped", "raw payload", "recall", "recall touch"}
 
 
@@ -68,3 +69,39 @@ def test_locomo(shared: Path) -> None:
         depths = [line[f"recall@{depth}"] for depth in (5, 10, 20)]
         assert 0 <= depths[0] <= depths[1] <= depths[2] <= 1
         assert 0 <= line["mrr"] <= 1
+
+
+def test_writes() -> None:
+    lines = figures("writes.py", "--quick")
+    singles = [line for line in lines if line["figure"] == "single"]
+    assert {(line["rows"], line["what"]) for line in singles} == {
+        (rows, what) for rows in (0, 50) for what in WAYS_TO_WRITE
+    }
+    # Six steps and three to warm up; each contender's lake is its own.
+    assert {line["stored"] for line in singles} == {9}
+    assert all(0 < line["p50_ms"] <= line["p95_ms"] for line in singles)
+    bulk = {line["what"]: line for line in lines if line["figure"] == "bulk"}
+    assert set(bulk) == WAYS_TO_WRITE
+    assert {line["stored"] for line in bulk.values()} == {200}
+    assert {line["vs_raw"] for line in [*singles, *bulk.values()] if line["what"] == "raw"} == {1}
+
+
+def test_writes_one_by_one() -> None:
+    options = ("--rows", "--bulk", "0", "--writers", "1", "2")
+    small = ("--dim", "32", "--base", "50", "--writes", "12", "--queries", "3")
+    lines = figures("writes.py", *options, *small)
+    assert {line["figure"] for line in lines} == {"memory", "recall", "disk"}
+    for writers in (1, 2):
+        here = [line for line in lines if line["writers"] == writers]
+        memory = [line for line in here if line["figure"] == "memory"]
+        assert [line["writer"] for line in memory] == list(range(writers))
+        assert all(line["rss_end_mib"] > 0 for line in memory)
+        recalls = {line["lake"]: line for line in here if line["figure"] == "recall"}
+        assert recalls["base"]["vs_base"] == recalls["bulk"]["vs_bulk"] == 1
+        disk = {line["lake"]: line for line in here if line["figure"] == "disk"}
+        assert {name: line["rows"] for name, line in disk.items()} == {
+            "base": 50, "written": 62, "bulk": 62,
+        }  # fmt: skip
+        assert disk["bulk"]["fragments"] == disk["bulk"]["cleaned_vs_bulk"] == 1
+        for line in disk.values():
+            assert line["cleaned_bytes_per_row"] <= line["bytes_per_row"]
