@@ -12,7 +12,7 @@ from peer_stores import Given, K
 
 
 class SqliteVec:
-    durability = "SQLite commit, fsynced (WAL, synchronous=FULL)"
+    durability = "fsynced (SQLite in WAL mode, synchronous=FULL, 1 sync)"
 
     def __init__(self, folder: Path, dim: int) -> None:
         self.connection = vector_sqlite(folder / "notes.db")
@@ -47,7 +47,7 @@ class SqliteVec:
 class LangGraph:
     """LangGraph's SqliteStore over sqlite-vec."""
 
-    durability = "SQLite commit, fsynced (WAL, synchronous=FULL)"
+    durability = "fsynced (SQLite in WAL mode, synchronous=FULL, 1 sync)"
 
     def __init__(self, folder: Path, dim: int) -> None:
         connection = vector_sqlite(folder / "notes.db")

@@ -50,7 +50,7 @@ class Store(Protocol):
 
 
 class Ailake:
-    durability = "as `remember` promises"
+    durability = "fsynced (write-ahead log)"
 
     def __init__(self, folder: Path, dim: int) -> None:
         made(folder / "lake", 0, clustered(dim))
@@ -77,7 +77,7 @@ class Ailake:
 class LanceDb:
     """The columns of our own table, written and searched by the engine alone."""
 
-    durability = "written, not fsynced"
+    durability = "written, never fsynced"
 
     def __init__(self, folder: Path, dim: int) -> None:
         made(folder / "lake", 0, clustered(dim))
@@ -106,7 +106,7 @@ class LanceDb:
 
 
 class Chroma:
-    durability = "SQLite's log, fsynced by its defaults; vectors in memory until synced"
+    durability = "fsynced (SQLite, 8 syncs)"
 
     def __init__(self, folder: Path, dim: int) -> None:  # noqa: ARG002 (every store's arguments)
         chroma = import_module("chromadb")
@@ -136,7 +136,7 @@ class Chroma:
 class Qdrant:
     """The client's local mode: every vector resident, searched by numpy."""
 
-    durability = "SQLite commit, fsynced"
+    durability = "fsynced (SQLite, 4 syncs)"
 
     def __init__(self, folder: Path, dim: int) -> None:
         self.models = import_module("qdrant_client.models")
@@ -164,7 +164,7 @@ class Qdrant:
 class Mem0:
     """Mem0 as it works without a language model: `infer=False`, over Qdrant's local mode."""
 
-    durability = "SQLite commits, fsynced: Qdrant's and a history of its own"
+    durability = "fsynced (SQLite, 8 syncs: Qdrant's and a history of its own)"
 
     def __init__(self, folder: Path, dim: int) -> None:
         keyless = {"provider": "openai", "config": {"api_key": "never used"}}

@@ -1,14 +1,16 @@
 """Single durable adds and searches of other embedded memory and vector stores, beside ours.
 
-    pip install chromadb qdrant-client mem0ai sqlite-vec pysqlite3-binary \
-        langgraph-checkpoint-sqlite
+    pip install chromadb qdrant-client mem0ai
+    pip install sqlite-vec pysqlite3-binary langgraph-checkpoint-sqlite
     python benchmarks/peers.py [--base 10000] [--adds 1000] [--queries 50] [--dim 384]
                                [--only ailake chroma …]
 
 Each is optional: one that is not installed is reported as skipped, with the reason. All get the
-same precomputed vectors and texts, one scope, k = 10, all in turn. add: one memory at a time;
-`durability` says what is on disk when it returns. search: before and after those adds; `growth`
-is after / before. pysqlite3-binary serves where Python's own sqlite3 can't load extensions.
+same precomputed vectors and texts, one scope, k = 10, all in turn.
+add: one memory at a time; `durability` says what is on disk when it returns (syncs per add as
+strace counts them).
+search: before and after those adds; `growth` is after / before.
+pysqlite3-binary serves where Python's own sqlite3 can't load extensions.
 """
 
 import argparse

@@ -126,7 +126,7 @@ def storm(memory: ailake.Memory, diary: Diary, name: str, *, changes: bool = Tru
     calls = Storm(memory, diary, name, changes=changes)
     for _ in range(MOST_CALLS):
         calls.step()
-        time.sleep(calls.random.random() * 0.01)
+        time.sleep(calls.random.random() * 0.02)
 
 
 def race(memory: ailake.Memory, diary: Diary, name: str) -> None:
