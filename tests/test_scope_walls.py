@@ -273,14 +273,23 @@ def test_no_write_reaches_a_foreign_memory(
         report = memory.forget([asked], dry_run=dry_run, now=LATER)
         assert (report.ids, report.missing) == ((), (asked,))
     with pytest.raises(NotFoundError):
-        memory.touch([asked], now=LATER)
-    with pytest.raises(NotFoundError):
         memory.update(asked, importance=1.0, now=LATER)
     with pytest.raises(NotFoundError):
         memory.restore(id_of(foreign, "old"), now=LATER)
     with pytest.raises(InvalidInputError, match="taken"):
         memory.remember("Tea at nine", id=asked, now=LATER)
     assert of_scope(filled, foreign).get(asked, now=LATER).text == "Tea at five"
+
+
+@settings(max_examples=10)
+@given(own=scopes, foreign=scopes)
+def test_a_touch_of_a_foreign_id_does_not_tell_that_it_exists(
+    filled: ailake.Lake, own: Scope, foreign: Scope
+) -> None:
+    memory = of_scope(filled, own)
+    asked = id_of(foreign, 0) if own != foreign else "nobody's"
+    with pytest.raises(NotFoundError):
+        memory.touch([id_of(own, 1), asked], now=LATER)
 
 
 confusions = st.sampled_from(
