@@ -161,14 +161,13 @@ class Writer:
         self.store.journal.record_refreshes(self.scope, plan.refreshes)
         if plan.additions:
             vectors = part.stacked(plan).astype(np.float16)
-            memories = self._memories(part, plan)
             instant = clock.utc_now()
-            log.append(
-                [
-                    LoggedMemory(memory, vector, instant)
-                    for memory, vector in zip(memories, vectors, strict=True)
-                ]
-            )
+            batch = []
+            for memory, vector in zip(self._memories(part, plan), vectors, strict=True):
+                # Kept in memory until it is a row: once is enough for a vector.
+                draft = replace(memory.draft, vector=None)
+                batch.append(LoggedMemory(replace(memory, draft=draft), vector, instant))
+            log.append(batch)
             self.store.after_append()
 
     def _commit(self, part: "_Part", plan: Plan) -> None:
@@ -196,7 +195,7 @@ class Writer:
         through = self.store.journal.table.version if part.given_ids else 0
         return [
             NewMemory(
-                draft=replace(addition.draft, vector=None),
+                draft=addition.draft,
                 outcome=addition.outcome,
                 digest=addition.digest,
                 scope=self.scope,

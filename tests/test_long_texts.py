@@ -82,7 +82,9 @@ def test_a_memory_far_by_its_own_vector_enters_the_list_by_a_passage(tmp_path: P
     with ailake.connect(tmp_path / "topics", embedder=Topics()) as lake:
         memory = lake.memory(agent_id="a")
         weather = "More weather came, and weather went. " * 20
-        kept = memory.remember(weather + "A zebra saw a zebra, and another zebra saw a zebra. " + weather, now=NOW)
+        kept = memory.remember(
+            weather + "A zebra saw a zebra, and another zebra saw a zebra. " + weather, now=NOW
+        )
         near = [{"text": f"weather of zebra {n}"} for n in range(1_100)]
         memory.remember_many(near, judge=False, now=NOW)
         hits = memory.recall("zebra", limit=5, now=NOW)

@@ -33,12 +33,16 @@ from ailake.storage.log import SUPPORTED, log_of
 from ailake.storage.store import EmbedderIdentity, Store
 from ailake.storage.table import STABLE_ROW_IDS, Table
 
+METADATA_CACHE_BYTES = 128 * 1024**2
+
 
 def connect_database(location: Location, storage_options: Mapping[str, str]) -> Any:
     """Open the LanceDB database; see ``Table`` for why it checks for news at every call."""
     return lancedb.connect(
         location.uri,
         read_consistency_interval=timedelta(0),
+        # The default of 1 GiB fills up with manifests of versions that nobody reads again.
+        session=lancedb.Session(metadata_cache_size_bytes=METADATA_CACHE_BYTES),
         storage_options=dict(storage_options) or None,
     )
 
