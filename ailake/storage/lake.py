@@ -32,6 +32,7 @@ from ailake.storage.locks import FOLDER, WRITE, exclusive
 from ailake.storage.log import SUPPORTED, log_of
 from ailake.storage.store import EmbedderIdentity, Store
 from ailake.storage.table import STABLE_ROW_IDS, Table
+from ailake.storage.unfinished import refuse_unfinished
 
 METADATA_CACHE_BYTES = 128 * 1024**2
 
@@ -51,8 +52,10 @@ def lake_exists(location: Location, storage_options: Mapping[str, str]) -> bool:
     """Tell whether a complete lake is there.
 
     Raises:
-        InvalidInputError: A folder with other things in it, which a lake would mix with.
+        InvalidInputError: A folder with other things in it, which a lake would mix with, or a
+            backup that is not finished.
     """
+    refuse_unfinished(location, storage_options)
     if location.root is not None:
         found = set(location.strangers())
         names = {f"{name}.lance" for name in TABLES}

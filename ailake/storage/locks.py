@@ -35,9 +35,8 @@ def exclusive(root: Path | None, name: str, *, wait: bool = True) -> Iterator[No
     if root is None:
         yield
         return
-    folder = root / FOLDER
-    folder.mkdir(exist_ok=True)
-    lock = FileLock(folder / f"{name}.lock", timeout=-1 if wait else 0, poll_interval=_POLL_SECONDS)
+    (root / FOLDER).mkdir(exist_ok=True)
+    lock = FileLock(_file(root, name), timeout=-1 if wait else 0, poll_interval=_POLL_SECONDS)
     try:
         lock.acquire()
     except Timeout as error:
@@ -46,3 +45,37 @@ def exclusive(root: Path | None, name: str, *, wait: bool = True) -> Iterator[No
         yield
     finally:
         lock.release()
+
+
+@contextmanager
+def lifeline(root: Path | None, name: str) -> Iterator[None]:
+    """Hold a lock of one's own that tells others that this process still lives.
+
+    Args:
+        root: The lake's folder, or None for an object store: then nothing is held.
+        name: A fresh name; its file is removed at the end.
+    """
+    try:
+        with exclusive(root, name):
+            yield
+    finally:
+        if root is not None:
+            _file(root, name).unlink(missing_ok=True)
+
+
+def is_held(root: Path, name: str) -> bool:
+    """Tell whether a living process holds the lock; the file that a dead one left is removed."""
+    if not _file(root, name).exists():
+        return False
+    lock = FileLock(_file(root, name))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    lock.release()
+    _file(root, name).unlink(missing_ok=True)
+    return False
+
+
+def _file(root: Path, name: str) -> Path:
+    return root / FOLDER / f"{name}.lock"

@@ -12,6 +12,7 @@ from ailake.core.schema import TABLES
 from ailake.errors import InvalidInputError, NotFoundError
 from ailake.storage.absent import AbsentTable
 from ailake.storage.draining import LOGGED_AT_KEY, logged_at
+from ailake.storage.holding import RESERVED, tags_of
 from ailake.storage.journal import Journal
 from ailake.storage.lake import connect_database
 from ailake.storage.locks import DECAY, exclusive
@@ -43,15 +44,17 @@ def create_tag(store: Store, name: object) -> None:
     root = store.location.root
     with exclusive(root, DECAY), store.committing():
         for table_name in TABLES:
-            dataset = store.tables[table_name].fresh()
-            named = dataset.tags.update if name in dataset.tags.list() else dataset.tags.create
+            table = store.tables[table_name]
+            dataset = table.fresh()
+            named = dataset.tags.update if name in tags_of(table) else dataset.tags.create
             named(name, dataset.version)
 
 
 def tags(store: Store) -> dict[str, int]:
     """Return the tags of the lake, with the version of ``episodic`` that each names."""
-    listed = store.episodic.snapshot().tags.list()
-    return {name: int(tag["version"]) for name, tag in sorted(listed.items())}
+    listed = tags_of(store.episodic)
+    named = {name: tag for name, tag in sorted(listed.items()) if not name.startswith(RESERVED)}
+    return {name: int(tag["version"]) for name, tag in named.items()}
 
 
 def versions_at(store: Store, when: object) -> dict[str, int]:
@@ -73,7 +76,7 @@ def versions_at(store: Store, when: object) -> dict[str, int]:
 
 def _tagged(table: Table, name: str) -> int | None:
     # A complete tag names every table that there was.
-    listed = table.snapshot().tags.list()
+    listed = tags_of(table)
     return int(listed[name]["version"]) if name in listed else None
 
 

@@ -18,7 +18,7 @@ READ_ATTEMPTS = 5
 _CONFLICTS = ("commit conflict", "concurrent transaction", "too many concurrent writers")
 
 # Where a file that is not found would have been.
-_FOLDERS = ("/_versions/", "/data/", "/_deletions/", "/_indices/", "/_transactions/")
+_FOLDERS = ("/_versions/", "/data/", "/_deletions/", "/_indices/", "/_transactions/", "/_refs/")
 
 
 class StaleSnapshotError(Exception):
