@@ -28,12 +28,14 @@ from ailake.errors import (
 )
 
 if TYPE_CHECKING:
+    from ailake.backup import BackupReport, restore_lake
     from ailake.hits import Hits
     from ailake.lake import Lake, LakeStats, connect
     from ailake.memory import Memory
 
 __all__ = [
     "AilakeError",
+    "BackupReport",
     "ConflictError",
     "Decision",
     "EmbedderMismatchError",
@@ -60,15 +62,18 @@ __all__ = [
     "connect",
     "hybrid_score",
     "recency_weight",
+    "restore_lake",
 ]
 
 # These bring the engine with them, which takes over a second to import: only when asked for.
 _LATE = {
+    "BackupReport": "ailake.backup",
     "Hits": "ailake.hits",
     "Lake": "ailake.lake",
     "LakeStats": "ailake.lake",
     "Memory": "ailake.memory",
     "connect": "ailake.lake",
+    "restore_lake": "ailake.backup",
 }
 
 

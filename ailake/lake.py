@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from ailake import clock
+from ailake.backup import BackupReport, backup_store
 from ailake.core.drafts import check_label
 from ailake.core.records import Scope
 from ailake.core.schema import SCOPE_COLUMNS, table_spec
@@ -187,6 +188,30 @@ class Lake:
         """Check the lake's invariants, and return what does not hold; nothing is changed."""
         self.store.settle()
         return verify(self.store, clock.resolve_now(now))
+
+    def backup(
+        self,
+        uri: str | os.PathLike[str],
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        progress: bool = False,
+    ) -> BackupReport:
+        """Copy all tables, as they are at one moment, to a new place, while others go on writing.
+
+        The copy is a lake of its own: same ids, vectors, access counts, version numbers and
+        indexes. Older versions and tags stay behind.
+
+        Args:
+            uri: A new or empty folder, or an object store such as ``s3://bucket/prefix``.
+            storage_options: Keys, region, endpoint and the like of that object store; default:
+                those of this lake.
+            progress: Show a bar on standard error.
+
+        Raises:
+            InvalidInputError: The place is not empty, or lies within the lake.
+            ReadOnlyError: The place can't be written.
+        """
+        return backup_store(self.store, uri, storage_options=storage_options, progress=progress)
 
     def flush(self) -> None:
         """Return when everything given so far is committed, so that every process sees it.

@@ -6,11 +6,20 @@ import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from lance.file import LanceFileSession
+from lancedb.index import IvfSq
 
 import ailake
+from ailake import InvalidInputError
+from ailake.core.schema import TABLES
 from ailake.maintenance import MemoryDecayJob
+from ailake.storage.destination import destination
+from ailake.storage.location import Location
+from ailake.storage.unfinished import MARKER
 
 pytestmark = pytest.mark.slow
 
@@ -76,6 +85,81 @@ def test_a_lake_on_an_object_store(options: dict[str, str]) -> None:
         assert lake.stats().tables[1].rows == 20
         assert lake.at("t1").memory(agent_id="a").count(now=NOW) == 20
         assert "secret" not in repr(lake) + repr(memory)
+
+
+def contents(lake: ailake.Lake) -> dict[str, pa.Table]:
+    hidden = ["_rowid", "_row_created_at_version"]
+    found = {name: lake.table(name).to_lance() for name in TABLES}
+    return {name: d.to_table(columns=[*d.schema.names, *hidden]) for name, d in found.items()}
+
+
+def test_backups_between_a_folder_and_object_stores(
+    options: dict[str, str], tmp_path: Path
+) -> None:
+    there, beside = "s3://lakes/b/backup/", "s3://lakes/b/again"
+    with ailake.connect(tmp_path / "lake", embedder="hashing:256") as lake:
+        memory = lake.memory(agent_id="a")
+        memory.remember_many([{"text": f"n{n}"} for n in range(300)], now=NOW)
+        lake.table("episodic").create_index("embedding", config=IvfSq(num_partitions=2))
+        memory.recall("n7", now=NOW)
+        MemoryDecayJob(lake).run(NOW)
+        memory.forget(where={"chunk_text": "n3"})
+        memory.recall("n8", now=NOW)
+        report = lake.backup(there, storage_options=options)
+        whole = contents(lake)
+    assert (report.target, report.rows) == (there, 299 + 20)
+    again = ailake.restore_lake(there, beside, storage_options=options)
+    assert (again.rows, again.files) == (report.rows, report.files)
+    back = ailake.restore_lake(there, tmp_path / "back", storage_options=options)
+    assert back.rows == report.rows
+    for uri, given in ((there, options), (beside, options), (tmp_path / "back", {})):
+        with ailake.connect(uri, storage_options=given) as copy:
+            assert contents(copy) == whole
+            MemoryDecayJob(copy).run(NOW)
+            copy.memory(agent_id="a").recall("n9", now=NOW)
+            counted = [record.access_count for record in copy.memory(agent_id="a").list(limit=1000)]
+            assert sum(counted) == 30
+            assert copy.verify() == ()
+    with ailake.connect(there, storage_options=options) as stored:
+        for target in (there, f"{there}within"):
+            with pytest.raises(InvalidInputError, match="outside the lake"):
+                stored.backup(target)
+        with pytest.raises(InvalidInputError, match="is not empty: it holds accesses"):
+            stored.backup(beside)
+        assert stored.backup(tmp_path / "copy").rows == stored.backup("s3://lakes/b/c").rows
+        assert not stored.table("episodic").to_lance().tags.list()
+
+
+def test_an_unfinished_backup_on_an_object_store(options: dict[str, str], tmp_path: Path) -> None:
+    uri = "s3://lakes/u/backup"
+    with ailake.connect(tmp_path / "lake", embedder="hashing:256") as lake:
+        lake.memory(agent_id="a").remember("tea", now=NOW)
+        lake.backup(uri, storage_options=options)
+        files = LanceFileSession(uri, options)
+        (tmp_path / "mark").write_text("0" * 32)
+        files.upload_file(tmp_path / "mark", MARKER)
+        (manifest,) = files.list("episodic.lance/_versions")
+        files.delete_file(manifest)
+        with pytest.raises(InvalidInputError, match="is an unfinished backup and no lake"):
+            ailake.connect(uri, storage_options=options)
+        lake.backup(uri, storage_options=options)
+    with ailake.connect(uri, storage_options=options) as copy:
+        assert copy.memory(agent_id="a").count(now=NOW) == 1
+    assert not files.contains(MARKER)
+
+
+def test_a_backup_that_another_took_over(options: dict[str, str], tmp_path: Path) -> None:
+    place = Location.of("s3://lakes/t/backup")
+    (tmp_path / "mark").write_text("2" * 32)
+    files = LanceFileSession(place.uri, options)
+    with destination(place, options, hold_id="1" * 32) as first:
+        first.uri_of("accesses")
+        files.upload_file(tmp_path / "mark", MARKER)
+        for go_on in (lambda: first.uri_of("episodic"), lambda: first.finish([])):
+            with pytest.raises(ailake.ConflictError, match="another backup to the same place"):
+                go_on()
+    # What is there is the other's, and stays.
+    assert files.contains(MARKER)
 
 
 def test_a_missing_bucket_is_an_error(options: dict[str, str]) -> None:

@@ -1,0 +1,140 @@
+"""Copies of a whole lake: made while others write, and put back."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import perf_counter
+
+from ailake import clock
+from ailake.progress import progress_bar
+from ailake.storage.copying import (
+    TableCopy,
+    copy_table,
+    open_source,
+    other_tables,
+    refuse_overlap,
+)
+from ailake.storage.destination import destination
+from ailake.storage.holding import Source, held_versions
+from ailake.storage.lake import Store
+from ailake.storage.location import Location
+from ailake.storage.retries import reading_again
+
+
+@dataclass(frozen=True, slots=True)
+class BackupReport:
+    """What a backup or a restore copied.
+
+    Attributes:
+        source: Address of the lake that was copied.
+        target: Address of the copy, which is a lake of its own.
+        tables: One entry per table.
+        skipped: Tables at the source that are none of the lake's, and were left out.
+        rows: Live rows of all tables.
+        files: Files written.
+        bytes: Size of all of them.
+        seconds: Wall time.
+    """
+
+    source: str
+    target: str
+    tables: tuple[TableCopy, ...]
+    skipped: tuple[str, ...]
+    rows: int
+    files: int
+    bytes: int
+    seconds: float
+
+
+def backup_store(
+    store: Store, uri: object, *, storage_options: Mapping[str, str] | None, progress: bool
+) -> BackupReport:
+    """Copy an open lake; see ``Lake.backup``."""
+    store.ensure_open()
+    source = Source(store.location, store.tables, hold=not store.read_only)
+    return _copy(source, Location.of(uri), storage_options, progress=progress)
+
+
+def restore_lake(
+    backup_uri: str | os.PathLike[str],
+    to_uri: str | os.PathLike[str],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    to_storage_options: Mapping[str, str] | None = None,
+    progress: bool = False,
+) -> BackupReport:
+    """Copy a backup, or any lake, to a new place; nothing is written to the backup.
+
+    A backup of an older schema version is copied as it is: open the copy with
+    ``ailake.connect(to_uri, migrate=True)``. (One memory that was merged or replaced is brought
+    back by ``Memory.restore``.)
+
+    Args:
+        backup_uri: Where the backup is: a folder, or an object store such as ``s3://bucket/a``.
+        to_uri: Where the lake shall be: a new or empty folder or prefix.
+        storage_options: Keys, region, endpoint and the like of the backup's object store.
+        to_storage_options: Those of the new place; default: those of the backup.
+        progress: Show a bar on standard error.
+
+    Raises:
+        NotFoundError: No lake at ``backup_uri``.
+        InvalidInputError: ``to_uri`` is not empty, or lies within the backup, or ``backup_uri``
+            is an unfinished backup.
+        ReadOnlyError: The new folder can't be written.
+    """
+    source = open_source(Location.of(backup_uri), _text(storage_options))
+    return _copy(source, Location.of(to_uri), to_storage_options, progress=progress)
+
+
+def _copy(
+    source: Source,
+    target: Location,
+    storage_options: Mapping[str, str] | None,
+    *,
+    progress: bool,
+) -> BackupReport:
+    started = perf_counter()
+    if target.root is not None:
+        options = {}
+    else:
+        options = source.storage_options if storage_options is None else _text(storage_options)
+    refuse_overlap(source, target, options)
+
+    def attempt() -> tuple[TableCopy, ...]:
+        return _attempt(source, target, options, progress=progress)
+
+    # Without a hold a clean-up may remove a file before it is copied: then all is copied anew.
+    tables = attempt() if source.hold else reading_again(attempt)
+    return BackupReport(
+        source=source.location.uri,
+        target=target.uri,
+        tables=tables,
+        skipped=tuple(other_tables(source)),
+        rows=sum(table.rows for table in tables),
+        files=sum(table.files for table in tables),
+        bytes=sum(table.bytes for table in tables),
+        seconds=perf_counter() - started,
+    )
+
+
+def _attempt(
+    source: Source, target: Location, storage_options: Mapping[str, str], *, progress: bool
+) -> tuple[TableCopy, ...]:
+    hold_id = clock.new_id()
+    copies = []
+    with (
+        destination(target, storage_options, hold_id=hold_id) as place,
+        held_versions(source, hold_id=hold_id, now=clock.utc_now()) as versions,
+        progress_bar("copying tables", total=len(versions), shown=progress) as advance,
+    ):
+        # On an object store the last manifest makes the lake: it has to be that of episodic.
+        for name in sorted(versions, key=lambda name: (name == "episodic", name)):
+            uri = place.uri_of(name)
+            copies.append(copy_table(source.tables[name], versions[name], uri, storage_options))
+            advance(1)
+        place.finish(versions)
+    return tuple(copies)
+
+
+def _text(options: Mapping[str, str] | None) -> dict[str, str]:
+    return {str(key): str(value) for key, value in (options or {}).items()}
