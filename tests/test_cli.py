@@ -116,6 +116,32 @@ def test_doctor_mends_many_fragments(cli: Cli) -> None:
     assert all(f["level"] == "ok" for f in cli.json("doctor"))
 
 
+def test_backup_and_restore(cli: Cli, tmp_path: Path) -> None:
+    made = cli.json("remember", "tea", "--now", NOW)
+    backup, back = str(tmp_path / "backup"), str(tmp_path / "back")
+    report = cli.json("backup", backup)
+    assert (report["target"], report["rows"]) == (backup, 1)
+    assert [table["name"] for table in report["tables"]] == ["accesses", "episodic"]
+    assert "is not empty" in cli.run("backup", backup, code=2)
+    told = cli.run("restore", backup, "--lake", back, "--progress")
+    assert "restore of" in told
+    assert cli.json("get", made["id"], "--lake", back)["text"] == "tea"
+    assert "no lake at" in cli.run("restore", str(tmp_path / "x"), "--lake", back, code=1)
+    wrong = cli.run("backup", "s3://b/c", "--to-storage-option", "key", code=2)
+    assert "--to-storage-option: got 'key', wanted key=value" in wrong
+
+
+def test_doctor_mends_dead_backups(cli: Cli) -> None:
+    import lance
+
+    cli.run("remember", "tea")
+    lance.dataset(f"{cli.lake}/episodic.lance").tags.create("_backup.dead", 1)
+    found = {finding["what"]: finding for finding in cli.json("doctor")}
+    assert found["backups"]["level"] == "warning"
+    cli.run("doctor", "--fix")
+    assert "backups" not in {finding["what"] for finding in cli.json("doctor")}
+
+
 def test_doctor_says_what_is_wrong(cli: Cli, tmp_path: Path) -> None:
     cli.run("doctor", "--lake", str(tmp_path / "nowhere"), code=1)
 
@@ -188,7 +214,7 @@ def test_version(cli: Cli) -> None:
 
 HELP = [
     "demo", "remember", "recall", "list", "get", "forget", "ingest", "decay", "stats", "scopes",
-    "schema", "doctor",
+    "schema", "doctor", "backup", "restore",
 ]  # fmt: skip
 
 

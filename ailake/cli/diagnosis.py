@@ -83,6 +83,7 @@ def diagnose_lake(uri: str, *, fix: bool, storage_options: list[str] | None) -> 
             if lake.read_only:
                 findings.append(Finding(Level.WARNING, "folder", "read-only for this process"))
             findings += _orphans(lake, fix=fix and not lake.read_only)
+            findings += _abandoned_holds(lake, fix=fix and not lake.read_only)
             findings += [
                 Finding(
                     Level.ERROR, "rows", f"{p.what}: {p.count}, such as {', '.join(p.examples)}"
@@ -110,6 +111,22 @@ def _orphans(lake: "Lake", *, fix: bool) -> list[Finding]:
         return []
     told = f"{len(left)} of a run that died; the next decay run removes them"
     return [Finding(Level.WARNING, "orphan files", told)]
+
+
+def _abandoned_holds(lake: "Lake", *, fix: bool) -> list[Finding]:
+    from ailake.storage.holding import abandoned_holds, drop_holds  # noqa: PLC0415
+
+    if lake.read_only:
+        return []
+    tables = lake.store.tables
+    left = abandoned_holds(lake.store.location, tables, now=utc_now())
+    if not left:
+        return []
+    if fix:
+        drop_holds(tables, left)
+        return [Finding(Level.OK, "backups", f"tags of {len(left)} that died removed")]
+    told = f"{len(left)} died and keep old versions: the next backup or --fix lets them go"
+    return [Finding(Level.WARNING, "backups", told)]
 
 
 def _table_findings(lake: "Lake", table: "TableStats", *, fix: bool) -> list[Finding]:

@@ -66,7 +66,7 @@ def opened_lake(
     with connect(
         uri,
         embedder=embedder,
-        storage_options=_pairs(storage_options or []),
+        storage_options=pairs(storage_options or []),
         create=create,
         migrate=migrate,
     ) as lake:
@@ -127,11 +127,16 @@ def filter_option(text: str | None) -> dict[str, Any] | None:
     return None if where is None else where_from_json(where, filter_kinds("episodic"))
 
 
-def _pairs(options: list[str]) -> dict[str, str]:
-    pairs: dict[str, str] = {}
+def pairs(options: list[str], *, name: str = "--storage-option") -> dict[str, str]:
+    """Read the values of ``--storage-option``, or of another option like it.
+
+    Raises:
+        InvalidInputError: One is not ``key=value``.
+    """
+    found: dict[str, str] = {}
     for option in options:
         key, separator, value = option.partition("=")
         if not separator or not key:
-            raise InvalidInputError.of("--storage-option", got=option, wanted="key=value")
-        pairs[key] = value
-    return pairs
+            raise InvalidInputError.of(name, got=option, wanted="key=value")
+        found[key] = value
+    return found
