@@ -155,7 +155,12 @@ class Table:
 
     def clean(self, *, older_than: timedelta) -> None:
         """Remove versions older than ``older_than``; tagged ones stay."""
-        self.fresh().cleanup_old_versions(older_than, error_if_tagged_old_versions=False)
+        # Again where a backup's tag is deleted while the engine reads the tags.
+        reading_again(
+            lambda: self.fresh().cleanup_old_versions(
+                older_than, error_if_tagged_old_versions=False
+            )
+        )
 
 
 def read_rows(
