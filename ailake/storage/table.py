@@ -58,15 +58,21 @@ class Table:
     def snapshot(self) -> lance.LanceDataset:
         """Return the table at its latest version, as one immutable dataset."""
         with self._lock:
-            if self._snapshot is None:
-                self._snapshot = self.handle.to_lance()
-            elif not self._pinned and self._snapshot.latest_version != self._snapshot.version:
-                self._snapshot = self._snapshot.checkout_version(self._snapshot.latest_version)
-            return self._snapshot
+            known = self._snapshot
+            if known is None:
+                known = self.fresh()
+            elif not self._pinned and known.latest_version != known.version:
+                known = reading_again(lambda: self._latest(known))
+            self._snapshot = known
+            return known
+
+    def _latest(self, known: lance.LanceDataset) -> lance.LanceDataset:
+        return known.checkout_version(known.latest_version)
 
     def fresh(self) -> lance.LanceDataset:
         """Return the latest version as a dataset of one's own, for what changes the dataset."""
-        return self.handle.to_lance()
+        # Again where that version was cleaned up before it was opened.
+        return reading_again(self.handle.to_lance)
 
     def append(self, rows: pa.Table, *, properties: Mapping[str, str] | None = None) -> int:
         """Append rows in one commit and return the version it made.
