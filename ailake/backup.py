@@ -1,11 +1,12 @@
 """Copies of a whole lake: made while others write, and put back."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 
 from ailake import clock
+from ailake.errors import ConflictError
 from ailake.progress import progress_bar
 from ailake.storage.copying import (
     TableCopy,
@@ -18,7 +19,7 @@ from ailake.storage.destination import destination
 from ailake.storage.holding import Source, held_versions
 from ailake.storage.lake import Store
 from ailake.storage.location import Location
-from ailake.storage.retries import reading_again
+from ailake.storage.retries import is_lost_race, reading_again
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,8 @@ def restore_lake(
         InvalidInputError: ``to_uri`` is not empty, or lies within the backup, or ``backup_uri``
             is an unfinished backup.
         ReadOnlyError: The new folder can't be written.
+        ConflictError: Where others write to the source: versions were cleaned up faster than they
+            were copied.
     """
     source = open_source(Location.of(backup_uri), _text(storage_options))
     return _copy(source, Location.of(to_uri), to_storage_options, progress=progress)
@@ -103,8 +106,7 @@ def _copy(
     def attempt() -> tuple[TableCopy, ...]:
         return _attempt(source, target, options, progress=progress)
 
-    # Without a hold a clean-up may remove a file before it is copied: then all is copied anew.
-    tables = attempt() if source.hold else reading_again(attempt)
+    tables = attempt() if source.hold else _again_where_files_went(source, attempt)
     return BackupReport(
         source=source.location.uri,
         target=target.uri,
@@ -115,6 +117,22 @@ def _copy(
         bytes=sum(table.bytes for table in tables),
         seconds=perf_counter() - started,
     )
+
+
+def _again_where_files_went(
+    source: Source, attempt: Callable[[], tuple[TableCopy, ...]]
+) -> tuple[TableCopy, ...]:
+    """Copy what nothing holds: a clean-up may remove a file first, then all is copied anew."""
+    try:
+        return reading_again(attempt)
+    except (OSError, RuntimeError, ValueError) as error:
+        if not is_lost_race(error):
+            raise
+        raise ConflictError(
+            f"{source.location.uri}: files of the version that was being copied were gone each "
+            "time; its versions are cleaned up faster than they can be copied, or the lake is "
+            f"damaged. Nothing is left at the new place. {error}"
+        ) from error
 
 
 def _attempt(

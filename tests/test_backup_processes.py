@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,18 +18,29 @@ from ailake.storage.unfinished import MARKER
 
 pytestmark = pytest.mark.slow
 
-# One writer says what it did in a file; lines are whole, because each is one write.
+# One writer says what it did in a file; lines are whole, because each is one write. Cleaning up
+# at age zero can fail the write of another process: it is repeated, which its id makes harmless.
 WRITER = """
 import sys
 import ailake
+from ailake.storage.retries import is_lost_race
+
+def surely(action):
+    while True:
+        try:
+            return action()
+        except (OSError, RuntimeError, ValueError) as error:
+            if not is_lost_race(error):
+                raise
+
 with ailake.connect(sys.argv[1]) as lake, open(sys.argv[2], "a", buffering=1) as told:
     memory = lake.memory(agent_id="a")
     for n in range(1_000_000):
-        memory.remember(f"n{n}", id=f"n{n}")
+        surely(lambda: memory.remember(f"n{n}", id=f"n{n}"))
         print("made", n, file=told)
         if n % 3 == 2:
             print("forgetting", n - 2, file=told)
-            memory.forget(f"n{n - 2}")
+            surely(lambda: memory.forget(f"n{n - 2}"))
             print("forgot", n - 2, file=told)
 """
 
@@ -95,11 +106,15 @@ def test_backups_while_others_write_forget_decay_compact_and_clean(tmp_path: Pat
     with lake, running(WRITER, uri, told), running(UPKEEP, uri):
         while not lines(told)["forgot"]:
             time.sleep(0.05)
-        for n in range(10):
+        for n in range(14):
             copy = tmp_path / f"copy{n}"
             before = lines(told)
             if n % 2:
-                ailake.restore_lake(uri, copy)  # holds nothing: begins again where a file is gone
+                # Holds nothing: begins again where a file is gone, and may give up.
+                with suppress(ailake.ConflictError):
+                    ailake.restore_lake(uri, copy)
+                if not copy.exists():
+                    continue
             else:
                 lake.backup(copy)
             sizes.append(check(copy, before, lines(told)))

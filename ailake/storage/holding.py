@@ -1,7 +1,7 @@
 """Holding one state of all tables still while it is copied and others go on writing."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -60,7 +60,7 @@ def held_versions(source: Source, *, hold_id: str, now: datetime) -> Iterator[di
             in between time after time.
     """
     if not source.hold:
-        yield with_retries(lambda: _moment(source, locked=False), what="backup")
+        yield with_retries(lambda: _moment(source, _version, locked=False), what="backup")
         return
     drop_holds(source.tables, abandoned_holds(source.location, source.tables, now=now))
     tag = RESERVED + hold_id
@@ -114,28 +114,42 @@ def _let_go(tables: Mapping[str, Table], tag: str) -> None:
 
 
 def _tagged_moment(source: Source, tag: str) -> dict[str, int]:
-    versions = _moment(source, locked=source.location.root is not None)
-    for name, version in versions.items():
-        table = source.tables[name]
-        there, tags = tag in tags_of(table), table.fresh().tags
+    locked = source.location.root is not None
+    return _moment(source, lambda table: _tagged(table, tag), locked=locked)
+
+
+def _tagged(table: Table, tag: str) -> int:
+    def attempt() -> int:
+        version, there = table.version, tag in tags_of(table)
+        tags = table.fresh().tags
         try:
             (tags.update if there else tags.create)(tag, version)
         except ValueError as error:
-            raise StaleSnapshotError(f"version {version} of {name} was cleaned up") from error
-    return versions
+            raise StaleSnapshotError(f"version {version} was cleaned up") from error
+        # A clean-up that read the tags before keeps what was then the latest version. Where there
+        # is a later one by now, it may be about to remove this one in spite of the tag.
+        if table.version != version:
+            raise StaleSnapshotError(f"a version followed {version} before it was tagged")
+        return version
+
+    return with_retries(attempt, what=f"holding {table.name}")
 
 
-def _moment(source: Source, *, locked: bool) -> dict[str, int]:
+def _moment(source: Source, version_of: Callable[[Table], int], *, locked: bool) -> dict[str, int]:
     # The journal first: a row may then lack accesses that are pending, but never count one that
     # the journal does not have, whose version a later access would take again.
-    journal = {"accesses": source.tables["accesses"].version}
+    journal = {"accesses": version_of(source.tables["accesses"])}
     others = {name: table for name, table in source.tables.items() if name not in journal}
-    versions = {name: table.version for name, table in others.items()}
+    versions = {name: version_of(table) for name, table in others.items()}
     if any(table.version != versions[name] for name, table in others.items()):
         raise StaleSnapshotError("a table was written while the versions were taken")
     if not locked:
         _check_watermarks(source.tables["episodic"], versions["episodic"], journal["accesses"])
     return journal | versions
+
+
+def _version(table: Table) -> int:
+    return table.version
 
 
 def _check_watermarks(episodic: Table, version: int, journal_version: int) -> None:
