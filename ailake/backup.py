@@ -17,9 +17,10 @@ from ailake.storage.copying import (
 )
 from ailake.storage.destination import destination
 from ailake.storage.holding import Source, held_versions
-from ailake.storage.lake import Store
 from ailake.storage.location import Location
+from ailake.storage.log import segments
 from ailake.storage.retries import is_lost_race, reading_again
+from ailake.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ def backup_store(
 ) -> BackupReport:
     """Copy an open lake; see ``Lake.backup``."""
     store.ensure_open()
-    source = Source(store.location, store.tables, hold=not store.read_only)
+    committing = None if store.read_only else store.committing
+    source = Source(store.location, store.tables, committing=committing)
     return _copy(source, Location.of(uri), storage_options, progress=progress)
 
 
@@ -83,7 +85,7 @@ def restore_lake(
             is an unfinished backup.
         ReadOnlyError: The new folder can't be written.
         ConflictError: Where others write to the source: versions were cleaned up faster than they
-            were copied.
+            were copied, or its log is not empty; ``lake.backup`` copies such a lake.
     """
     source = open_source(Location.of(backup_uri), _text(storage_options))
     return _copy(source, Location.of(to_uri), to_storage_options, progress=progress)
@@ -102,11 +104,13 @@ def _copy(
     else:
         options = source.storage_options if storage_options is None else _text(storage_options)
     refuse_overlap(source, target, options)
+    if source.committing is None:
+        _refuse_log(source.location)
 
     def attempt() -> tuple[TableCopy, ...]:
         return _attempt(source, target, options, progress=progress)
 
-    tables = attempt() if source.hold else _again_where_files_went(source, attempt)
+    tables = attempt() if source.committing else _again_where_files_went(source, attempt)
     return BackupReport(
         source=source.location.uri,
         target=target.uri,
@@ -117,6 +121,14 @@ def _copy(
         bytes=sum(table.bytes for table in tables),
         seconds=perf_counter() - started,
     )
+
+
+def _refuse_log(location: Location) -> None:
+    if location.root is not None and segments(location.root):
+        raise ConflictError(
+            f"{location.uri}: its log holds memories that are not in the tables yet and that can't "
+            "be put there from here; open it for writing once, or copy it with lake.backup"
+        )
 
 
 def _again_where_files_went(

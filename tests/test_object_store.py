@@ -82,7 +82,7 @@ def test_a_lake_on_an_object_store(options: dict[str, str]) -> None:
         assert record.access_count == 1
         assert memory.count(now=NOW) == 20
         assert lake.verify(now=NOW) == ()
-        assert lake.stats().tables[1].rows == 20
+        assert lake.stats().tables[-1].rows == 20
         assert lake.at("t1").memory(agent_id="a").count(now=NOW) == 20
         assert "secret" not in repr(lake) + repr(memory)
 

@@ -79,7 +79,7 @@ def open_source(location: Location, storage_options: Mapping[str, str]) -> Sourc
         for name in sorted(TABLES)
         if name + _SUFFIX in present
     }
-    return Source(location, tables, hold=False)
+    return Source(location, tables, committing=None)
 
 
 def other_tables(source: Source) -> list[str]:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from ailake.storage.location import Location
-from ailake.storage.locks import DECAY, WRITE, exclusive, is_held, lifeline
+from ailake.storage.locks import DECAY, exclusive, is_held, lifeline
 from ailake.storage.retries import StaleSnapshotError, reading_again, with_retries
 from ailake.storage.table import Table
 
@@ -29,13 +29,13 @@ class Source:
 
     Attributes:
         tables: By name; they stay where they are.
-        hold: False where nothing may be written, not even a tag: then a clean-up can remove a
-            version while it is copied.
+        committing: Holds the lake's write lock, with the log drained; None where nothing may be
+            written, not even a tag: then a clean-up can remove a version while it is copied.
     """
 
     location: Location
     tables: Mapping[str, Table]
-    hold: bool
+    committing: Callable[[], AbstractContextManager[None]] | None
 
     @property
     def storage_options(self) -> dict[str, str]:
@@ -59,7 +59,7 @@ def held_versions(source: Source, *, hold_id: str, now: datetime) -> Iterator[di
         ConflictError: On an object store, where no lock can stop them, other writers committed
             in between time after time.
     """
-    if not source.hold:
+    if source.committing is None:
         yield with_retries(lambda: _moment(source, _version, locked=False), what="backup")
         return
     drop_holds(source.tables, abandoned_holds(source.location, source.tables, now=now))
@@ -67,9 +67,7 @@ def held_versions(source: Source, *, hold_id: str, now: datetime) -> Iterator[di
     root = source.location.root
     with lifeline(root, tag):
         try:
-            with exclusive(root, DECAY), exclusive(root, WRITE):
-                # Whatever is acknowledged and not in the tables yet has to be committed here,
-                # under the locks, before the versions are taken.
+            with exclusive(root, DECAY), source.committing():
                 versions = with_retries(lambda: _tagged_moment(source, tag), what="backup")
             yield versions
         finally:
