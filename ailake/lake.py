@@ -217,9 +217,10 @@ class Lake:
         """Return when everything given so far is committed, so that every process sees it.
 
         Single memories are on disk as ``remember`` returns, but for up to a second only in the
-        log, where other processes don't look.
+        log, where other processes don't look. Upkeep that is running, such as the merge of an
+        index, is waited for.
         """
-        self.store.settle()
+        self.store.flush()
 
     def close(self) -> None:
         """Flush and close the lake; closing twice is fine."""

@@ -121,7 +121,7 @@ def test_backup_and_restore(cli: Cli, tmp_path: Path) -> None:
     backup, back = str(tmp_path / "backup"), str(tmp_path / "back")
     report = cli.json("backup", backup)
     assert (report["target"], report["rows"]) == (backup, 1)
-    assert [table["name"] for table in report["tables"]] == ["accesses", "episodic"]
+    assert [table["name"] for table in report["tables"]] == ["accesses", "passages", "episodic"]
     assert "is not empty" in cli.run("backup", backup, code=2)
     told = cli.run("restore", backup, "--lake", back, "--progress")
     assert "restore of" in told

@@ -84,6 +84,9 @@ def diagnose_lake(uri: str, *, fix: bool, storage_options: list[str] | None) -> 
                 findings.append(Finding(Level.WARNING, "folder", "read-only for this process"))
             findings += _orphans(lake, fix=fix and not lake.read_only)
             findings += _abandoned_holds(lake, fix=fix and not lake.read_only)
+            findings += _damaged_log(lake)
+            if fix and not lake.read_only:
+                findings += _orphan_passages(lake)
             findings += [
                 Finding(
                     Level.ERROR, "rows", f"{p.what}: {p.count}, such as {', '.join(p.examples)}"
@@ -127,6 +130,24 @@ def _abandoned_holds(lake: "Lake", *, fix: bool) -> list[Finding]:
         return [Finding(Level.OK, "backups", f"tags of {len(left)} that died removed")]
     told = f"{len(left)} died and keep old versions: the next backup or --fix lets them go"
     return [Finding(Level.WARNING, "backups", told)]
+
+
+def _damaged_log(lake: "Lake") -> list[Finding]:
+    from ailake.storage.log import damaged  # noqa: PLC0415
+
+    root = lake.store.location.root
+    found = [] if root is None else damaged(root)
+    if not found:
+        return []
+    told = f"{len(found)} segments could not be read to the end; they are kept as {found[0]}, …"
+    return [Finding(Level.ERROR, "log", told)]
+
+
+def _orphan_passages(lake: "Lake") -> list[Finding]:
+    from ailake.storage.passages import remove_orphans  # noqa: PLC0415
+
+    removed = remove_orphans(lake.store)
+    return [Finding(Level.OK, "passages", f"{removed} without a memory removed")] if removed else []
 
 
 def _table_findings(lake: "Lake", table: "TableStats", *, fix: bool) -> list[Finding]:

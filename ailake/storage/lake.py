@@ -161,7 +161,7 @@ def open_store(
         create_store(location, identity, storage_options)
         present = set(TABLES)
     tables: dict[str, Table] = {
-        name: Table(database.open_table(name), storage_options=storage_options)
+        name: Table(database.open_table(name), storage_options=storage_options, root=location.root)
         if name in present
         else AbsentTable(name, dim=identity.dim, embedder_id=identity.id)
         for name in TABLES

@@ -181,6 +181,11 @@ def segments(root: Path) -> list[Path]:
     return []
 
 
+def damaged(root: Path) -> list[Path]:
+    """Return the copies of segments that could not be read to the end."""
+    return sorted(folder_of(root).glob(f"*{DAMAGED}"))
+
+
 def is_stale(root: Path, *, after: float) -> bool:
     """Tell whether a segment was last written to longer than ``after`` seconds ago."""
     now = clock.utc_now().timestamp()

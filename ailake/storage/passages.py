@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ailake.core.filters import Predicate, parse_where
+from ailake.core.filters import TRUE, Predicate, parse_where
 from ailake.core.records import Scope
 from ailake.core.schema import filter_kinds
 from ailake.storage.search import SCORING_COLUMNS, Nearest, nearest_rows
@@ -67,6 +67,20 @@ def remove(store: "Store", scope: Scope, memory_ids: Sequence[str]) -> None:
     rows = table.read(("chunk_id",), wall, with_row_id=True)
     gone = rows.filter(_among(rows, pa.array(memory_ids, pa.string())))
     table.delete_rows(gone["_rowid"].to_pylist())
+
+
+def remove_orphans(store: "Store") -> int:
+    """Delete the passages that a writer or a ``forget`` left without a memory when it died.
+
+    Returns:
+        How many there were.
+    """
+    with store.committing():
+        rows = store.tables["passages"].read(("chunk_id",), TRUE, with_row_id=True)
+        kept = store.episodic.read(("chunk_id",), TRUE)["chunk_id"].combine_chunks()
+        gone = rows.filter(pc.invert(_among(rows, kept)))["_rowid"].to_pylist()
+        store.tables["passages"].delete_rows(gone)
+    return len(gone)
 
 
 def nearest_passages(

@@ -127,6 +127,11 @@ class Store:
         self.ensure_open()
         settle(self)
 
+    def flush(self) -> None:
+        """Settle, and wait for upkeep that is running."""
+        self.settle()
+        self.drainer.wait()
+
     def settle_stale(self) -> None:
         """Commit what another process logged a while ago and did not live to commit."""
         self.ensure_open()
@@ -167,4 +172,5 @@ def _settled(reference: "weakref.ref[Store]") -> bool:
     if store is None or store.closed:
         return False
     settle(store)
+    store.episodic.index_new_rows()
     return True

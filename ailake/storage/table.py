@@ -1,8 +1,10 @@
 """One table of a lake: a LanceDB handle for writing, a Lance snapshot for reading."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -17,6 +19,7 @@ from ailake.core.rows import to_pylist
 from ailake.core.tiers import MAX_SMALL_FRAGMENTS, merge_target
 from ailake.errors import ConflictError
 from ailake.storage.filters import to_sql
+from ailake.storage.locks import LockedError, exclusive
 from ailake.storage.retries import ATTEMPTS, is_conflict, reading_again, with_retries
 from ailake.storage.syncing import sync_append
 
@@ -29,6 +32,11 @@ STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
 KEPT = timedelta(days=1)
 CLEAN_EVERY = 200
 
+# An index is merged once a tenth of it is missing; up to 10,000 rows are scanned in no time.
+MIN_BEHIND = 10_000
+MOST_BEHIND = 0.1
+MANY_PARTS = 100
+
 
 class Table:
     """A table, always read at its latest version.
@@ -39,12 +47,25 @@ class Table:
     """
 
     def __init__(
-        self, handle: Any, *, storage_options: Mapping[str, str], pinned: bool = False
+        self,
+        handle: Any,
+        *,
+        storage_options: Mapping[str, str],
+        root: Path | None = None,
+        pinned: bool = False,
     ) -> None:
-        """Wrap a handle; a pinned one stays at the version that it was checked out at."""
+        """Wrap a handle.
+
+        Args:
+            handle: The LanceDB table.
+            storage_options: Of its object store.
+            root: The lake's folder, where it is local.
+            pinned: It stays at the version that it was checked out at.
+        """
         self.handle = handle
         self.name: str = handle.name
         self.storage_options = dict(storage_options)
+        self._root = root
         self._pinned = pinned
         self._lock = Lock()
         self._snapshot: lance.LanceDataset | None = None
@@ -147,17 +168,29 @@ class Table:
         snapshot = self.snapshot()
         sizes = [fragment.physical_rows for fragment in snapshot.get_fragments()]
         target = merge_target(sizes, most=most)
-        try:
-            if target is not None:
-                self.compact(target_rows=target, attempts=1)
-            if snapshot.version // CLEAN_EVERY != self._cleaned_at // CLEAN_EVERY:
-                self.clean(older_than=KEPT)
-                self._cleaned_at = int(snapshot.version)
-        except ConflictError:
-            log.debug("another process merges small fragments of %s", self.name)
-        except (OSError, RuntimeError):
-            # Upkeep: what it follows has been committed, and the next write tries again.
-            log.warning("upkeep of %s failed", self.name, exc_info=True)
+        if target is not None:
+            self._upkeep(lambda: self.compact(target_rows=target, attempts=1))
+        if snapshot.version // CLEAN_EVERY != self._cleaned_at // CLEAN_EVERY:
+            self._upkeep(lambda: self.clean(older_than=KEPT))
+            self._cleaned_at = int(snapshot.version)
+
+    def index_new_rows(self) -> None:
+        """Bring indexes up to date where searches look at too many rows beside them.
+
+        All parts of an index are merged into one, which may build it anew: rarely, and not in
+        anybody's way.
+        """
+        dataset = self.fresh()
+        for index in dataset.describe_indices():
+            stats = dataset.stats.index_stats(index.name)
+            behind, indexed = stats["num_unindexed_rows"], stats["num_indexed_rows"]
+            if behind > max(MIN_BEHIND, indexed * MOST_BEHIND):
+                merge = partial(
+                    dataset.optimize.optimize_indices,
+                    index_names=[index.name],
+                    num_indices_to_merge=MANY_PARTS,
+                )
+                self._upkeep(merge)
 
     def clean(self, *, older_than: timedelta) -> None:
         """Remove versions older than ``older_than``; tagged ones stay."""
@@ -167,6 +200,18 @@ class Table:
                 older_than, error_if_tagged_old_versions=False
             )
         )
+
+    def _upkeep(self, action: Callable[[], object]) -> None:
+        """Do what only saves work: where it fails, the next write tries again."""
+        try:
+            # Two at once would do the same, and who is second leaves its files behind.
+            with exclusive(self._root, f"upkeep-{self.name}", wait=False):
+                action()
+        except (LockedError, ConflictError):
+            log.debug("another process is busy with %s", self.name)
+        except (OSError, RuntimeError) as error:
+            level = logging.DEBUG if is_conflict(error) else logging.WARNING
+            log.log(level, "upkeep of %s failed", self.name, exc_info=True)
 
 
 def read_rows(

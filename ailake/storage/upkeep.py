@@ -27,6 +27,7 @@ class Drainer:
         self._wanted = Event()
         self._at_once = Event()
         self._stopped = False
+        self._running = Lock()
 
     def wake(self, *, at_once: bool) -> None:
         """Ask for a drain within ``DELAY`` seconds, or at once."""
@@ -36,6 +37,11 @@ class Drainer:
         # After a fork the thread is not there.
         if self._thread is None or not self._thread.is_alive():
             self._start()
+
+    def wait(self) -> None:
+        """Wait for a drain that is running, with the upkeep that follows it."""
+        with self._running:
+            pass
 
     def stop(self) -> None:
         """Wait for a drain that is running, and start no other."""
@@ -65,7 +71,8 @@ class Drainer:
 
     def _attempt(self) -> bool:
         try:
-            return self._drain()
+            with self._running:
+                return self._drain()
         except (OSError, RuntimeError, AilakeError):
             # What was logged stays in the log, where every later drain finds it.
             log.warning("the log could not be drained; trying again", exc_info=True)
