@@ -16,12 +16,14 @@ from ailake.core.drafts import check_id, check_text
 from ailake.core.episodic import ScoringPolicy
 from ailake.core.filters import Predicate, conjunction
 from ailake.core.records import MemoryRecord, Scope
+from ailake.core.rows import nanoseconds
 from ailake.embed import Embedder, check_vector, embed_query
 from ailake.errors import InvalidInputError, NotFoundError
 from ailake.hits import Hits
-from ailake.recalling import RecallOptions, recall
+from ailake.recalling import recall
 from ailake.storage import memories
 from ailake.storage.retries import reading_again
+from ailake.storage.scan import Question
 from ailake.storage.store import Store
 from ailake.storage.view import ReadView
 
@@ -89,17 +91,18 @@ class MemoryReader:
         asked = memories.predicate(where)
         if session_id is not None:
             asked = conjunction(asked, memories.predicate({"session_id": session_id}))
-        options = RecallOptions(
-            limit=_whole(limit, name="limit", low=1, high=MAX_LIMIT),
+        size = _whole(limit, name="limit", low=1, high=MAX_LIMIT)
+        question = Question(
+            vector=vector,
+            scopes=self.scopes,
+            asked=asked,
+            visible=memories.visible(self.scopes, asked, instant),
+            wall=memories.in_scopes(self.scopes),
             scoring=_scoring(scoring),
             max_distance=_distance(max_distance),
-            exact=exact,
+            now=nanoseconds(instant),
         )
-        visible = memories.visible(self.scopes, asked, instant)
-        wall = memories.in_scopes(self.scopes)
-        hits = self._read(
-            lambda view: recall(view, vector, visible, options, wall=wall, now=instant)
-        )
+        hits = self._read(lambda view: recall(view, question, limit=size, exact=exact))
         if not touch or not self.touches or self.store.read_only:
             return hits
         return replace(hits, counted=self._count(hits, now=instant))

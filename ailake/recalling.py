@@ -2,43 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from ailake.core.accesses import Pending, pending_of_rows, with_pending
 from ailake.core.episodic import Floats, ScoringPolicy, days_between, decay, rank, score
-from ailake.core.filters import Predicate
 from ailake.core.records import Hit, MemoryRecord
-from ailake.core.rows import RECORD_COLUMNS, born_at, last_access, nanoseconds, record_of
+from ailake.core.rows import RECORD_COLUMNS, born_at, last_access, record_of
 from ailake.hits import PARTS, Hits
 from ailake.storage.passages import with_passages
-from ailake.storage.search import nearest
+from ailake.storage.scan import Question, scan_held
+from ailake.storage.search import Nearest, nearest
 from ailake.storage.view import ReadView
 
 # Wide, because the nearest few are not the best under decay: of 100,000 memories aged over a
 # year, the nearest 1,000 hold .60 of the true top 10 at the weekly rate without a floor.
 MIN_POOL = 1_000
 POOL_FACTOR = 20
-
-
-@dataclass(frozen=True, slots=True)
-class RecallOptions:
-    """How to recall.
-
-    Attributes:
-        limit: Number of hits.
-        scoring: The policy that weighs age and importance.
-        max_distance: Leave out what is farther, None for no bound.
-        exact: Leave the approximate index alone.
-    """
-
-    limit: int
-    scoring: ScoringPolicy
-    max_distance: float | None
-    exact: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,48 +33,55 @@ class _Scored:
     score: Floats
 
 
-def recall(
-    view: ReadView,
-    vector: NDArray[np.float32],
-    where: Predicate,
-    options: RecallOptions,
-    *,
-    wall: Predicate,
-    now: datetime,
-) -> Hits:
-    """Return the best memories that satisfy ``where``.
+def recall(view: ReadView, question: Question, *, limit: int, exact: bool) -> Hits:
+    """Return the best memories.
 
     Args:
         view: The state of the memories to recall from.
-        vector: The query, float32 (dim,).
-        where: Scope, visibility and the caller's filter.
-        options: How to recall.
-        wall: The scope alone.
-        now: The instant from which ages are counted.
+        question: What is looked for.
+        limit: Number of hits.
+        exact: Leave the approximate index alone.
     """
-    pool = max(MIN_POOL, POOL_FACTOR * options.limit)
-    found = nearest(view, vector, where, limit=pool, exact=options.exact)
-    best = with_passages(view, vector, where, found, wall=wall, limit=pool, exact=options.exact)
-    rows = best.columns
+    found, scored_rows = _candidates(view, question, limit=limit, exact=exact)
+    rows = found.columns
     ids = rows["chunk_id"].to_pylist()
     pending = pending_of_rows(view.entries, ids, rows["folded_through"].to_pylist())
-    scored = _scores(rows, pending, options.scoring, nanoseconds(now))
+    scored = _scores(rows, pending, question.scoring, question.now)
     order = rank(scored.score, scored.weight, born_at(rows), ids)
-    if options.max_distance is not None:
-        order = order[scored.distance[order] <= options.max_distance]
-    winners = order[: options.limit]
+    if question.max_distance is not None:
+        order = order[scored.distance[order] <= question.max_distance]
+    winners = order[:limit]
     row_ids = rows["_rowid"].to_numpy()[winners]
-    records = view.rows_at(row_ids, RECORD_COLUMNS)
     places = {ids[place]: int(place) for place in winners}
     starts, ends = rows["start"].to_pylist(), rows["end"].to_pylist()
     hits = []
-    for row in records:
+    for row in view.rows_at(row_ids, RECORD_COLUMNS):
         record = with_pending(record_of(row), pending.get(row["chunk_id"]))
         place = places[record.id]
         start, end = starts[place], ends[place]
         passage = record.text if start < 0 else record.text[start:end]
         hits.append(_hit(record, scored, place, passage=passage))
-    return Hits(tuple(hits), exact=best.complete and best.true_distances, scored=rows.num_rows)
+    return Hits(tuple(hits), exact=found.complete and found.true_distances, scored=scored_rows)
+
+
+def _candidates(
+    view: ReadView, question: Question, *, limit: int, exact: bool
+) -> tuple[Nearest, int]:
+    scanned = scan_held(view, question, limit=limit)
+    if scanned is not None:
+        return scanned.nearest, scanned.scored
+    pool = max(MIN_POOL, POOL_FACTOR * limit)
+    found = nearest(view, question.vector, question.visible, limit=pool, exact=exact)
+    best = with_passages(
+        view,
+        question.vector,
+        question.visible,
+        found,
+        wall=question.wall,
+        limit=pool,
+        exact=exact,
+    )
+    return best, best.columns.num_rows
 
 
 def _scores(

@@ -46,3 +46,9 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("needs the shared data folder beside the checkout")
     return folder
+
+
+@pytest.fixture
+def on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No scope fits into memory: recall searches the tables."""
+    monkeypatch.setattr("ailake.storage.held.BUDGET", -1)

@@ -77,6 +77,7 @@ class Topics:
         return np.asarray(vector)
 
 
+@pytest.mark.usefixtures("on_disk")
 def test_a_memory_far_by_its_own_vector_enters_the_list_by_a_passage(tmp_path: Path) -> None:
     """More memories than the list of the nearest has places, all nearer as a whole."""
     with ailake.connect(tmp_path / "topics", embedder=Topics()) as lake:
@@ -94,7 +95,11 @@ def test_a_memory_far_by_its_own_vector_enters_the_list_by_a_passage(tmp_path: P
         assert not hits.exact
 
 
-def test_filters_come_before_the_search_for_passages(memory: ailake.Memory) -> None:
+@pytest.mark.parametrize("fixture", ["on_disk", "memory"])
+def test_filters_come_before_the_search_for_passages(
+    memory: ailake.Memory, request: pytest.FixtureRequest, fixture: str
+) -> None:
+    request.getfixturevalue(fixture)
     needle = "Ana keeps bees on the roof."
     memory.remember_many(
         [{"text": long_text(f"{needle} {n}"), "kind": "log"} for n in range(8)], now=NOW

@@ -88,6 +88,7 @@ def test_an_old_memory_stays_findable(memory: ailake.Memory) -> None:
     assert "555-0147" in hit.text
 
 
+@pytest.mark.usefixtures("on_disk")
 def test_filters_run_before_the_top_k(memory: ailake.Memory) -> None:
     """Ten times as many nearer memories as recall looks at don't pass the filter."""
     near, far = np.eye(64)[0], np.eye(64)[1]
@@ -101,6 +102,7 @@ def test_filters_run_before_the_top_k(memory: ailake.Memory) -> None:
     assert not memory.recall(near, limit=10, now=NOW).exact
 
 
+@pytest.mark.usefixtures("on_disk")
 @pytest.mark.parametrize("kind", ["IvfSq", "HnswSq", "IvfPq"])
 def test_recall_over_an_index(lake: ailake.Lake, memory: ailake.Memory, kind: str) -> None:
     """A quantised index gives about twice the distance unless it is refined."""
@@ -117,6 +119,7 @@ def test_recall_over_an_index(lake: ailake.Lake, memory: ailake.Memory, kind: st
         [hit.distance for hit in before], abs=2e-3
     )
     memory.remember("after the index", id="late", vector=query, now=NOW)
+    lake.flush()
     indexed = memory.recall(query, now=NOW, touch=False)
     exact = memory.recall(query, now=NOW, touch=False, exact=True)
     assert not indexed.exact
@@ -127,6 +130,7 @@ def test_recall_over_an_index(lake: ailake.Lake, memory: ailake.Memory, kind: st
     assert told == pytest.approx([hit.distance for hit in exact], abs=2e-3)
 
 
+@pytest.mark.usefixtures("on_disk")
 def test_exact_leaves_the_index_alone(
     lake: ailake.Lake, memory: ailake.Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

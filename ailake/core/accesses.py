@@ -1,6 +1,6 @@
 """Pending accesses: journal entries that no decay run has folded into their rows yet. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -75,7 +75,8 @@ def pending_of(accesses: Sequence[Access], *, folded_through: int) -> Pending | 
     )
 
 
-Entries = Mapping[str, Sequence[Access]]
+# By memory; in a dict, because the order counts: who was met last stands last.
+Entries = dict[str, tuple[Access, ...]]
 
 
 def pending_of_rows(

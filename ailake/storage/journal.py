@@ -106,6 +106,8 @@ class Journal:
     def unfolded(self) -> tuple[int, dict[str, tuple[Access, ...]]]:
         """Return the present version, and the entries up to it that may not be folded yet.
 
+        Memories that were met last stand last.
+
         Ask before the rows are read: an entry that is folded in between is then counted in the
         row, whose watermark says so; asked the other way round, it would be in neither.
         """
@@ -167,7 +169,9 @@ class Journal:
 
     def _take_in(self, entries: Iterable[tuple[str, Access]], version: int) -> None:
         for memory_id, access in entries:
-            self._entries[memory_id] = (*self._entries.get(memory_id, ()), access)
+            # Taken out first: who was met last stands last, and what is new is found from the end.
+            met = self._entries.pop(memory_id, ())
+            self._entries[memory_id] = (*met, access)
         self._seen = version
 
 

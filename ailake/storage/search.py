@@ -74,7 +74,7 @@ def nearest(
         limit=limit,
         exact=exact,
     )
-    logged = _logged(view, vector, where, found.columns.schema)
+    logged = logged_rows(view, vector, where, found.columns.schema)
     return replace(found, columns=pa.concat_tables([found.columns, logged]))
 
 
@@ -116,9 +116,10 @@ def nearest_rows(
     )
 
 
-def _logged(
+def logged_rows(
     view: ReadView, vector: NDArray[np.float32], where: Predicate, schema: pa.Schema
 ) -> pa.Table:
+    """Return what is only logged and satisfies ``where``, with its distances."""
     rows = []
     for place in view.logged_places(where):
         one = view.logged[place]

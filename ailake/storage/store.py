@@ -13,6 +13,7 @@ from ailake.core.log import WaitingRow
 from ailake.core.rows import to_pylist
 from ailake.errors import InvalidInputError, ReadOnlyError
 from ailake.storage.draining import committing, settle, settle_stale
+from ailake.storage.held import HeldScopes
 from ailake.storage.journal import Journal
 from ailake.storage.keys import Keys
 from ailake.storage.location import Location
@@ -43,6 +44,7 @@ class Store:
         log: Where single writes go first; None for an object store, where nobody could lock out
             another, and where nothing can be written.
         keys: Where ids and duplicate keys are in ``episodic``.
+        held: Scopes that are held in memory for recall.
         drained_later: In a view of the past what had been logged by then and was drained later.
     """
 
@@ -53,12 +55,14 @@ class Store:
     read_only: bool
     log: Log | None = None
     keys: Keys = field(default_factory=Keys)
+    held: HeldScopes = field(init=False)
     drained_later: pa.Table | None = None
     drainer: Drainer = field(init=False)
     _without_logged: int = 0
     closed: bool = False
 
     def __post_init__(self) -> None:
+        self.held = HeldScopes(dim=self.embedder.dim)
         # The thread must not keep the store alive, nor outlive it.
         self.drainer = Drainer(partial(_settled, weakref.ref(self)))
         weakref.finalize(self, self.drainer.stop)
@@ -100,7 +104,8 @@ class Store:
 
     def _rows_view(self, dataset: lance.LanceDataset, logged: tuple[WaitingRow, ...]) -> ReadView:
         # Passages are written before their memories.
-        return ReadView(dataset, self.keys, self.tables["passages"].snapshot(), logged=logged)
+        passages = self.tables["passages"].snapshot()
+        return ReadView(dataset, self.keys, self.held, passages, logged=logged)
 
     def _logged_then(self) -> tuple[WaitingRow, ...]:
         rows = self.drained_later

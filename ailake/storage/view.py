@@ -14,6 +14,7 @@ from ailake.core.filter_eval import matches
 from ailake.core.filters import Predicate
 from ailake.core.log import WaitingRow
 from ailake.core.rows import to_pylist
+from ailake.storage.held import HeldScopes
 from ailake.storage.keys import Keys
 from ailake.storage.table import payload
 
@@ -28,6 +29,7 @@ class ReadView:
     Attributes:
         dataset: One version of ``episodic``.
         keys: Where the dataset's ids and duplicate keys are.
+        held: Scopes that are held in memory.
         passages: The version of ``passages`` that goes with it, read after it.
         entries: Journal entries, read before it.
         logged: What has been logged and the dataset does not hold. Each is given a row id from
@@ -36,6 +38,7 @@ class ReadView:
 
     dataset: lance.LanceDataset
     keys: Keys
+    held: HeldScopes
     passages: lance.LanceDataset
     entries: Entries = field(default_factory=dict)
     logged: tuple[WaitingRow, ...] = ()

@@ -1,0 +1,179 @@
+"""Which scopes are held in memory, and recall over all that one holds."""
+
+from collections import OrderedDict
+from dataclasses import asdict, dataclass
+from threading import Lock
+
+import lance
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ailake.core.accesses import Entries
+from ailake.core.filters import Predicate, conjunction, parse_where
+from ailake.core.records import Scope, State
+from ailake.core.rows import born_at, last_access
+from ailake.core.schema import filter_kinds
+from ailake.storage.filters import to_sql
+from ailake.storage.resident import Columns, Resident, Rows
+
+# In bytes of vectors: 170,000 of 384 numbers.
+BUDGET = 256 * 1024**2
+
+# A scope that did not fit is counted again after so many versions.
+_RETRY_AFTER = 1_000
+
+NEVER = int(np.iinfo(np.int64).max)
+
+_MEMORY_COLUMNS = (
+    "created_at", "event_time", "last_accessed_at", "expires_at", "importance_score",
+    "folded_through",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRows:
+    """All that recall needs of one scope.
+
+    Attributes:
+        memories: With the columns ``row_id``, ``born``, ``last`` (pending accesses counted in),
+            ``expires``, ``importance`` and ``folded``.
+        passages: With the columns ``start``, ``end`` and ``part``.
+        owners: Each passage's place in ``memories``, -1 where there is none.
+    """
+
+    memories: Rows
+    passages: Rows
+    owners: NDArray[np.int64]
+
+
+class HeldScopes:
+    """The scopes that are held, the least recently used of them dropped for others."""
+
+    def __init__(self, *, dim: int) -> None:
+        self._dim = dim
+        self._lock = Lock()
+        self._held: OrderedDict[Scope, _HeldScope] = OrderedDict()
+        self._refused: dict[Scope, int] = {}
+
+    def rows(
+        self,
+        scope: Scope,
+        dataset: lance.LanceDataset,
+        passages: lance.LanceDataset,
+        entries: Entries,
+    ) -> HeldRows | None:
+        """Return all of a scope's rows at these versions; None where they don't fit.
+
+        Args:
+            scope: The scope.
+            dataset: A version of ``episodic``.
+            passages: The version of ``passages`` that goes with it.
+            entries: The accesses that wait.
+        """
+        with self._lock:
+            held = self._held.get(scope)
+            if held is None:
+                held = self._admit(scope, dataset, passages)
+            if held is None:
+                return None
+            self._held[scope] = held
+            self._held.move_to_end(scope)
+            rows = held.update(dataset, passages, entries)
+            self._make_room(int(dataset.version))
+            return rows
+
+    def _admit(
+        self, scope: Scope, dataset: lance.LanceDataset, passages: lance.LanceDataset
+    ) -> "_HeldScope | None":
+        version = int(dataset.version)
+        if version < self._refused.get(scope, version) + _RETRY_AFTER and scope in self._refused:
+            return None
+        held = _HeldScope(scope, dim=self._dim)
+        count = dataset.count_rows(filter=held.memories_chosen)
+        if passages.count_rows():
+            count += passages.count_rows(filter=held.passages_chosen)
+        if 4 * self._dim * count > BUDGET:
+            self._refused[scope] = version
+            return None
+        self._refused.pop(scope, None)
+        return held
+
+    def _make_room(self, version: int) -> None:
+        while sum(held.bytes for held in self._held.values()) > BUDGET:
+            scope, _ = self._held.popitem(last=False)
+            if not self._held:
+                # It has outgrown the room by itself.
+                self._refused[scope] = version
+
+
+class _HeldScope:
+    def __init__(self, scope: Scope, *, dim: int) -> None:
+        active = {"state": State.ACTIVE.value}
+        self.memories_chosen = to_sql(
+            conjunction(_wall(scope, "episodic"), parse_where(active, filter_kinds("episodic")))
+        )
+        self.passages_chosen = to_sql(_wall(scope, "passages"))
+        self._memories = Resident(self.memories_chosen, _MEMORY_COLUMNS, _memories, dim=dim)
+        self._passages = Resident(
+            self.passages_chosen, ("start", "end", "part"), _passages, dim=dim
+        )
+        self._owners = np.empty(0, np.int64)
+        self._owners_of = (0, 0)
+        # Version of the journal up to which accesses are counted in.
+        self._counted = 0
+
+    @property
+    def bytes(self) -> int:
+        return self._memories.bytes + self._passages.bytes
+
+    def update(
+        self, dataset: lance.LanceDataset, passages: lance.LanceDataset, entries: Entries
+    ) -> HeldRows:
+        before = self._memories.rows
+        memories, parts = self._memories.update(dataset), self._passages.update(passages)
+        versions = (self._memories.version, self._passages.version)
+        if self._owners_of != versions:
+            places = (memories.places.get(memory_id, -1) for memory_id in parts.ids)
+            self._owners = np.fromiter(places, np.int64, len(parts.ids))
+            self._owners_of = versions
+        known = before.count if memories.ids is before.ids else 0
+        self._count_in(memories, entries, known=known)
+        return HeldRows(memories, parts, self._owners)
+
+    def _count_in(self, rows: Rows, entries: Entries, *, known: int) -> None:
+        """Raise ``last`` to the accesses that wait; one that is counted already changes nothing."""
+        if not entries:
+            return
+        new = [memory_id for memory_id in rows.ids[known : rows.count] if memory_id in entries]
+        for memory_id in reversed(entries):
+            if entries[memory_id][-1].version <= self._counted:
+                break
+            new.append(memory_id)
+        for memory_id in new:
+            place = rows.places.get(memory_id)
+            if place is not None:
+                folded = rows.columns["folded"][place]
+                waiting = (a.accessed_at for a in entries[memory_id] if a.version > folded)
+                last = rows.columns["last"]
+                last[place] = max(last[place], *waiting, last[place])
+        self._counted = entries[next(reversed(entries))][-1].version
+
+
+def _wall(scope: Scope, table: str) -> Predicate:
+    return parse_where(asdict(scope), filter_kinds(table))
+
+
+def _memories(found: pa.Table) -> Columns:
+    expires = found["expires_at"].cast(pa.int64())
+    return {
+        "born": born_at(found),
+        "last": last_access(found).copy(),
+        "expires": expires.fill_null(NEVER).to_numpy(),
+        "importance": found["importance_score"].to_numpy().astype(np.float64),
+        "folded": found["folded_through"].to_numpy().astype(np.int64),
+    }
+
+
+def _passages(found: pa.Table) -> Columns:
+    return {name: found[name].to_numpy().astype(np.int64) for name in ("start", "end", "part")}

@@ -1,0 +1,224 @@
+"""Rows held in memory: the vectors of one scope in one table, kept at the table's version.
+
+Only fragments that are new are read when the table moves on. What was handed out before stays as
+it was: arrays grow at their end, and a row that goes is marked in a new array.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Columns = Mapping[str, NDArray[Any]]
+
+# Another writer may have stored a vector of zeros: it is then at distance 1 from everything.
+_SHORTEST = np.float32(1e-12)
+
+# The first room for rows; a quarter more is made as they come.
+_ROOM = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one scope.
+
+    Attributes:
+        count: How many; only so many of each array mean anything.
+        vectors: Of length 1, float32 (room, dim).
+        columns: Other columns, (room,) each.
+        ids: ``chunk_id`` of each.
+        alive: False where the row is gone.
+        places: The newest row of each memory.
+    """
+
+    count: int
+    vectors: NDArray[np.float32]
+    columns: Columns
+    ids: list[str]
+    alive: NDArray[np.bool_]
+    places: dict[str, int]
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a column, (count,)."""
+        column: NDArray[Any] = self.columns[name][: self.count]
+        return column
+
+    def distances(self, vector: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return the cosine distance of each row to a vector, (count,)."""
+        unit = (vector / np.linalg.norm(vector)).astype(np.float32)
+        return 1.0 - (self.vectors[: self.count] @ unit).astype(np.float64)
+
+
+@dataclass(slots=True)
+class _Block:
+    start: int
+    stop: int
+    deletions: int
+
+
+_Signature = tuple[int, tuple[str, ...]]
+
+
+class Resident:
+    """The rows of one scope in one table.
+
+    Args:
+        chosen: The engine's filter.
+        names: Columns to read beside ``chunk_id`` and ``embedding``.
+        extract: Makes the arrays of ``Rows.columns`` from a table of them and ``_rowid``.
+        dim: Length of the vectors.
+    """
+
+    def __init__(
+        self,
+        chosen: str,
+        names: Sequence[str],
+        extract: Callable[[pa.Table], Columns],
+        *,
+        dim: int,
+    ) -> None:
+        self._chosen = chosen
+        self._names = ["chunk_id", "embedding", *names]
+        self._extract = extract
+        self._blocks: dict[_Signature, _Block] = {}
+        self.version = 0
+        self.rows = Rows(0, np.empty((0, dim), np.float32), {}, [], np.empty(0, np.bool_), {})
+
+    @property
+    def bytes(self) -> int:
+        """What the vectors take, room for more aside."""
+        return self.rows.count * self.rows.vectors.shape[1] * self.rows.vectors.itemsize
+
+    def update(self, dataset: lance.LanceDataset) -> Rows:
+        """Return the rows of this version."""
+        if self.version == dataset.version:
+            return self.rows
+        if not self.rows.columns:
+            self._append(self._scan(dataset, [], self._names))
+        fragments = self._signed(dataset)
+        alive = self.rows.alive.copy()
+        for signature in set(self._blocks) - set(fragments):
+            block = self._blocks.pop(signature)
+            alive[block.start : block.stop] = False
+        for signature, block in self._blocks.items():
+            self._drop_deleted(dataset, fragments[signature], block, alive)
+        self.rows = replace(self.rows, alive=alive)
+        new = {sign: one for sign, one in fragments.items() if sign not in self._blocks}
+        if new:
+            self._read(dataset, new)
+        self._close_gaps()
+        self.version = int(dataset.version)
+        return self.rows
+
+    def _signed(self, dataset: lance.LanceDataset) -> dict[_Signature, lance.LanceFragment]:
+        wanted = {f.id() for f in dataset.lance_schema.fields() if f.name() in self._names}
+        return {
+            (
+                fragment.fragment_id,
+                tuple(
+                    file.path
+                    for file in fragment.metadata.files
+                    if not wanted.isdisjoint(file.fields)
+                ),
+            ): fragment
+            for fragment in dataset.get_fragments()
+        }
+
+    def _drop_deleted(
+        self,
+        dataset: lance.LanceDataset,
+        fragment: lance.LanceFragment,
+        block: _Block,
+        alive: NDArray[np.bool_],
+    ) -> None:
+        # A fragment's deletions only become more.
+        if fragment.num_deletions == block.deletions:
+            return
+        block.deletions = fragment.num_deletions
+        left = self._scan(dataset, [fragment], []).column("_rowid").to_numpy()
+        held = self.rows.columns["row_id"][block.start : block.stop]
+        alive[block.start : block.stop] &= np.isin(held, left)
+
+    def _scan(
+        self,
+        dataset: lance.LanceDataset,
+        fragments: Sequence[lance.LanceFragment],
+        names: Sequence[str],
+    ) -> pa.Table:
+        return dataset.scanner(
+            columns=list(names),
+            filter=self._chosen,
+            fragments=list(fragments),
+            with_row_id=True,
+            with_row_address=True,
+        ).to_table()
+
+    def _read(
+        self, dataset: lance.LanceDataset, fragments: Mapping[_Signature, lance.LanceFragment]
+    ) -> None:
+        # Row addresses begin with the fragment's number: scanned in that order they ascend.
+        ordered = sorted(fragments.items(), key=lambda item: item[1].fragment_id)
+        found = self._scan(dataset, [fragment for _, fragment in ordered], self._names)
+        first = np.array([fragment.fragment_id << 32 for _, fragment in ordered], np.uint64)
+        starts = self.rows.count + np.searchsorted(found["_rowaddr"].to_numpy(), first)
+        self._append(found)
+        stops = [*starts[1:], self.rows.count]
+        for (signature, fragment), start, stop in zip(ordered, starts, stops, strict=True):
+            self._blocks[signature] = _Block(int(start), int(stop), fragment.num_deletions)
+
+    def _append(self, found: pa.Table) -> None:
+        rows, more = self.rows, found.num_rows
+        count = rows.count + more
+        flat = found["embedding"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+        vectors = flat.astype(np.float32).reshape(more, rows.vectors.shape[1])
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _SHORTEST)
+        columns = {"row_id": found["_rowid"].to_numpy(), **self._extract(found)}
+        ids = found["chunk_id"].to_pylist()
+        rows.ids[rows.count :] = ids
+        rows.places.update(zip(ids, range(rows.count, count), strict=True))
+        self.rows = Rows(
+            count,
+            _longer(rows.vectors, rows.count, vectors),
+            {
+                name: _longer(rows.columns.get(name, column[:0]), rows.count, column)
+                for name, column in columns.items()
+            },
+            rows.ids,
+            np.concatenate([rows.alive, np.ones(more, np.bool_)]),
+            rows.places,
+        )
+
+    def _close_gaps(self) -> None:
+        """Begin anew where most of what is held is gone."""
+        rows = self.rows
+        kept = np.flatnonzero(rows.alive)
+        if 2 * len(kept) >= rows.count or rows.count <= _ROOM:
+            return
+        ids = [rows.ids[place] for place in kept]
+        before = np.concatenate([[0], np.cumsum(rows.alive)])
+        for block in self._blocks.values():
+            block.start, block.stop = int(before[block.start]), int(before[block.stop])
+        self.rows = Rows(
+            len(ids),
+            rows.vectors[kept],
+            {name: column[kept] for name, column in rows.columns.items()},
+            ids,
+            np.ones(len(ids), np.bool_),
+            {memory_id: place for place, memory_id in enumerate(ids)},
+        )
+
+
+def _longer(array: NDArray[Any], count: int, more: NDArray[Any]) -> NDArray[Any]:
+    """Return the first ``count`` of an array with more behind; in place where there is room."""
+    needed = count + len(more)
+    if needed > len(array):
+        room = max(_ROOM, needed if not count else needed * 5 // 4)
+        grown = np.empty((room, *array.shape[1:]), more.dtype)
+        grown[:count] = array[:count]
+        array = grown
+    array[count:needed] = more
+    return array
