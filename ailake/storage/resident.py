@@ -91,7 +91,7 @@ class Resident:
     @property
     def bytes(self) -> int:
         """What the vectors take, room for more aside."""
-        return self.rows.count * self.rows.vectors.shape[1] * self.rows.vectors.itemsize
+        return int(self.rows.count * self.rows.vectors.shape[1] * self.rows.vectors.itemsize)
 
     def update(self, dataset: lance.LanceDataset) -> Rows:
         """Return the rows of this version."""
