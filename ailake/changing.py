@@ -63,6 +63,7 @@ class Changer:
             long[fresh] = embed_passages(self.embedder, draft)
         (key,) = duplicate_keys([draft])
         with self._alone():
+            self.store.journal.flush()
             old = self._active(memory_id)
             self._refuse_twins(key, old.id, now)
             through, _ = self.store.journal.unfolded()

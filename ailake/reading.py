@@ -1,7 +1,6 @@
 """Reading the memories of one scope or several: recall, get, list, count, history."""
 
 import builtins
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -30,8 +29,6 @@ from ailake.storage.view import ReadView
 MAX_LIMIT = 10_000
 
 T = TypeVar("T")
-
-log = logging.getLogger("ailake")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +72,11 @@ class MemoryReader:
             max_distance: Return nothing farther than this cosine distance.
             exact: Leave an approximate index alone; ``hits.exact`` tells whether the answer is
                 proven.
-            touch: Count the hits as accesses, which keeps them fresh; where that fails, as on a
-                full disk, ``hits.counted`` is False and a warning is logged. A read-only lake, a
-                view of the past and a reader of several scopes never do.
+            touch: Count the hits as accesses, which keeps them fresh: at once here, and within a
+                second in the journal, so that a kill loses those of a second. Where they can't be
+                written, as on a full disk, a warning is logged and they wait; after 100,000,
+                ``hits.counted`` is False. A read-only lake, a view of the past and a reader of
+                several scopes never count.
             now: The instant from which ages are counted, timezone-aware; default: the present.
 
         Raises:
@@ -105,7 +104,9 @@ class MemoryReader:
         hits = self._read(lambda view: recall(view, question, limit=size, exact=exact))
         if not touch or not self.touches or self.store.read_only:
             return hits
-        return replace(hits, counted=self._count(hits, now=instant))
+        met = [(hit.scope, hit.id) for hit in hits]
+        counted = self.store.note_accesses(met, AccessEvent.RECALL, now=instant)
+        return replace(hits, counted=counted)
 
     def get(self, id: str, *, now: datetime | None = None) -> MemoryRecord:  # noqa: A002
         """Return one memory, whatever its state.
@@ -178,16 +179,6 @@ class MemoryReader:
     def _read(self, action: Callable[[ReadView], T]) -> T:
         self.store.settle_stale()
         return reading_again(lambda: action(self.store.view()))
-
-    def _count(self, hits: Hits, *, now: datetime) -> bool:
-        met = [(hit.scope, hit.id) for hit in hits]
-        try:
-            self.store.journal.record(met, AccessEvent.RECALL, now=now)
-        except (OSError, RuntimeError):
-            # A full disk must not take away what was found.
-            log.warning("the accesses of a recall could not be counted", exc_info=True)
-            return False
-        return True
 
     def _listed(self, where: Mapping[str, object] | None, now: datetime | None) -> Predicate:
         return memories.listed(self.scopes, memories.predicate(where), clock.resolve_now(now))

@@ -162,6 +162,7 @@ def test_a_fresh_process_counts_the_same(lake: ailake.Lake, tmp_path: Path) -> N
     memory.recall("memory", limit=5, now=NOW)
     MemoryDecayJob(lake).run(NOW)
     memory.recall("memory", limit=5, now=NOW + DAY)
+    lake.flush()
     with ailake.connect(tmp_path / "lake") as other:
         records = other.memory(agent_id="a").list(now=NOW)
         assert sum(record.access_count for record in records) == 10

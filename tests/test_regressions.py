@@ -194,9 +194,14 @@ def test_a_full_disk_does_not_take_away_the_answer(
     (Path(lake.uri) / "accesses.lance" / "data").write_text("in the way")
     with caplog.at_level(logging.WARNING, logger="ailake"):
         hits = memory.recall("tea", now=NOW)
-    assert [hit.text for hit in hits] == ["tea"]
-    assert not hits.counted
-    assert "could not be counted" in caplog.text
+        assert [hit.text for hit in hits] == ["tea"]
+        with pytest.raises(OSError, match="exists"):
+            lake.flush()
+    # They wait for the disk.
+    (Path(lake.uri) / "accesses.lance" / "data").unlink()
+    assert memory.recall("tea", touch=False, now=NOW)[0].access_count == 1
+    lake.flush()
+    assert lake.scan("accesses").collect().height == 1
 
 
 def test_columns_that_a_user_added(lake: ailake.Lake) -> None:

@@ -120,8 +120,13 @@ class MemoryDecayJob:
         orphans = [] if dry_run else sweep_orphans(table, before=clock.utc_now() - grace)
         # Before the memories are read: an entry up to here belongs to a row that will be seen,
         # because who was met while it was only logged becomes a row now.
+        if not dry_run:
+            self._store.journal.flush()
         through, entries = self._store.journal.unfolded()
-        self._store.settle()
+        if dry_run:
+            entries = self._store.journal.known()
+        else:
+            self._store.settle()
         run = _Run(nanoseconds(now), self._recency, through, entries)
         with progress_bar(
             "decaying", total=table.snapshot().count_rows(), shown=progress

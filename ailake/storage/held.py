@@ -15,6 +15,7 @@ from ailake.core.records import Scope, State
 from ailake.core.rows import born_at, last_access
 from ailake.core.schema import filter_kinds
 from ailake.storage.filters import to_sql
+from ailake.storage.journal import UNCOMMITTED
 from ailake.storage.resident import Columns, Resident, Rows
 
 # In bytes of vectors: 170,000 of 384 numbers.
@@ -146,10 +147,14 @@ class _HeldScope:
         if not entries:
             return
         new = [memory_id for memory_id in rows.ids[known : rows.count] if memory_id in entries]
+        counted = self._counted
         for memory_id in reversed(entries):
-            if entries[memory_id][-1].version <= self._counted:
+            newest = entries[memory_id][-1].version
+            if newest <= self._counted:
                 break
             new.append(memory_id)
+            # What is not committed yet comes again with a version.
+            counted = max(counted, newest if newest < UNCOMMITTED else 0)
         for memory_id in new:
             place = rows.places.get(memory_id)
             if place is not None:
@@ -157,7 +162,7 @@ class _HeldScope:
                 waiting = (a.accessed_at for a in entries[memory_id] if a.version > folded)
                 last = rows.columns["last"]
                 last[place] = max(last[place], *waiting, last[place])
-        self._counted = entries[next(reversed(entries))][-1].version
+        self._counted = counted
 
 
 def _wall(scope: Scope, table: str) -> Predicate:

@@ -4,6 +4,9 @@ An entry is pending for a row while the version of the accesses table that broug
 (``_row_created_at_version``, which survives compaction because stable row ids are on) is greater
 than the row's ``folded_through``. Readers and the fold apply that same rule, so an entry counts
 exactly once whatever dies in between.
+
+Recall's own entries are buffered: they count in their own process at once, and are appended a
+moment later, off the caller's path. A kill loses at most those of a second.
 """
 
 import logging
@@ -31,6 +34,13 @@ log = logging.getLogger("ailake")
 MAX_SMALL_FRAGMENTS = 64
 FOLDED_KEY = "ailake.folded_through"
 
+# The version of an entry that is not committed: newer than every watermark.
+UNCOMMITTED = 2**62
+
+# From so many buffered entries on they are appended at once.
+MANY_BUFFERED = 1_000
+MOST_BUFFERED = 100_000
+
 _VERSION = "_row_created_at_version"
 _SCHEMA = arrow_schema("accesses", dim=1, embedder_id="").remove_metadata()
 
@@ -45,14 +55,36 @@ class _Entry:
     confidence: float | None = None
 
 
+class Buffer:
+    """Entries that are not committed, shared by the handles of one process.
+
+    Attributes:
+        waiting: For the next flush.
+        leaving: Being committed.
+        flushing: Held by the flush that commits them.
+    """
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.flushing = Lock()
+        self.waiting: list[_Entry] = []
+        self.leaving: list[_Entry] = []
+
+    def entries(self) -> list[_Entry]:
+        """Return all of them."""
+        with self.lock:
+            return self.leaving + self.waiting
+
+
 class Journal:
     """The ``accesses`` table, with its unfolded entries resident.
 
     Only what a version adds is read when the table has moved on.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, *, buffer: Buffer | None = None) -> None:
         self.table = table
+        self.buffer = Buffer() if buffer is None else buffer
         self._lock = Lock()
         self._entries: dict[str, tuple[Access, ...]] = {}
         self._seen: int | None = None
@@ -69,6 +101,36 @@ class Journal:
             now: When.
         """
         self._append([_Entry(scope, memory_id, now, event, 1) for scope, memory_id in met])
+
+    def note(self, met: Sequence[tuple[Scope, str]], event: AccessEvent, *, now: datetime) -> bool:
+        """Count one hit for each memory, and commit it with the next ``flush``.
+
+        Returns:
+            False where too many wait already, because they can't be committed; nothing is noted.
+        """
+        entries = [_Entry(scope, memory_id, now, event, 1) for scope, memory_id in met]
+        with self.buffer.lock:
+            if len(self.buffer.waiting) > MOST_BUFFERED:
+                return False
+            self.buffer.waiting += entries
+            return True
+
+    def __len__(self) -> int:
+        """Return how many entries are noted and not committed."""
+        return len(self.buffer.waiting)
+
+    def flush(self) -> None:
+        """Commit what was noted; where that fails it waits for the next flush."""
+        buffer = self.buffer
+        with buffer.flushing:
+            with buffer.lock:
+                buffer.leaving, buffer.waiting = buffer.waiting, []
+            try:
+                self._append(buffer.leaving)
+            finally:
+                with buffer.lock:
+                    # Committed: emptied. Not: first in line again.
+                    buffer.leaving, buffer.waiting = [], buffer.leaving + buffer.waiting
 
     def record_refreshes(self, scope: Scope, refreshes: Sequence[Refresh]) -> None:
         """Note repetitions of stored memories, in one commit."""
@@ -98,6 +160,8 @@ class Journal:
         rows = pa.table(arrays, schema=_SCHEMA)
         version = self.table.append(rows)
         with self._lock:
+            if entries is self.buffer.leaving:
+                self.buffer.leaving = []
             if self._seen == version - 1:
                 # Nobody else came in between: what this version brings need not be read.
                 self._take_in(_entries_of(rows, [version] * len(entries)), version)
@@ -115,8 +179,25 @@ class Journal:
             entries = self._current()
             return self._seen or 0, dict(entries)
 
+    def known(self) -> dict[str, tuple[Access, ...]]:
+        """Return the same entries with those that are noted and not committed."""
+        while True:
+            with self._lock:
+                # While a flush commits, a version that moved on may hold what it commits.
+                noted = self.buffer.entries()
+                if not self.buffer.leaving or self.table.version == self._seen:
+                    entries = dict(self._current())
+                    for entry in noted:
+                        met = entries.pop(entry.memory_id, ())
+                        access = Access(UNCOMMITTED, nanoseconds(entry.met_at), entry.hits)
+                        entries[entry.memory_id] = (*met, access)
+                    return entries
+            with self.buffer.flushing:
+                pass
+
     def forget(self, scope: Scope, memory_ids: Sequence[str]) -> None:
         """Delete the entries of erased memories of a scope."""
+        self.flush()
         gone = pa.array(memory_ids, pa.string())
         wall = parse_where(asdict(scope), filter_kinds("accesses"))
         rows = self.table.read(("chunk_id",), wall, with_row_id=True)

@@ -26,10 +26,11 @@ from ailake.errors import (
     SchemaMismatchError,
 )
 from ailake.storage.absent import AbsentTable
-from ailake.storage.journal import Journal
+from ailake.storage.journal import Buffer, Journal
 from ailake.storage.location import Location
 from ailake.storage.locks import FOLDER, WRITE, exclusive
 from ailake.storage.log import SUPPORTED, log_of
+from ailake.storage.shared import shared
 from ailake.storage.store import EmbedderIdentity, Store
 from ailake.storage.table import STABLE_ROW_IDS, Table
 from ailake.storage.unfinished import refuse_unfinished
@@ -172,7 +173,9 @@ def open_store(
     log = None
     if location.root is not None and SUPPORTED and not read_only:
         log = log_of(location.root)
-    store = Store(location, identity, tables, Journal(tables["accesses"]), read_only, log)
+    buffer = shared(Buffer, location.root, Buffer) if location.root is not None else None
+    journal = Journal(tables["accesses"], buffer=buffer)
+    store = Store(location, identity, tables, journal, read_only, log)
     store.settle()
     return store
 

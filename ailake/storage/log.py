@@ -17,13 +17,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock, RLock
+from threading import RLock
 from typing import TypeVar
-from weakref import WeakValueDictionary
 
 from ailake import clock
 from ailake.core.log import LoggedMemory, encode
 from ailake.storage.locks import FOLDER
+from ailake.storage.shared import shared
 from ailake.storage.syncing import sync
 
 T = TypeVar("T")
@@ -152,20 +152,9 @@ def _close(segment: _Segment) -> None:
         segment.descriptor = -1
 
 
-# Handles of one process on one lake share a log, so that they see each other's writes at once.
-_logs: WeakValueDictionary[tuple[int, str, int], Log] = WeakValueDictionary()
-_logs_lock = Lock()
-
-
 def log_of(root: Path) -> Log:
     """Return this process's log of the lake in a folder."""
-    # A forked child writes segments of its own, and so does who makes the folder anew.
-    key = (os.getpid(), str(root.resolve()), root.stat().st_ino)
-    with _logs_lock:
-        log = _logs.get(key)
-        if log is None:
-            log = _logs[key] = Log(root)
-        return log
+    return shared(Log, root, lambda: Log(root))
 
 
 def folder_of(root: Path) -> Path:

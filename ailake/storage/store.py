@@ -1,26 +1,32 @@
 """The open tables of a lake, its journal and its log."""
 
+import logging
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 
 import lance
 import pyarrow as pa
 
+from ailake.core.accesses import AccessEvent
 from ailake.core.log import WaitingRow
+from ailake.core.records import Scope
 from ailake.core.rows import to_pylist
-from ailake.errors import InvalidInputError, ReadOnlyError
+from ailake.errors import AilakeError, InvalidInputError, ReadOnlyError
 from ailake.storage.draining import committing, settle, settle_stale
 from ailake.storage.held import HeldScopes
-from ailake.storage.journal import Journal
+from ailake.storage.journal import MANY_BUFFERED, Journal
 from ailake.storage.keys import Keys
 from ailake.storage.location import Location
 from ailake.storage.log import Log
 from ailake.storage.table import Table
 from ailake.storage.upkeep import Drainer
 from ailake.storage.view import ReadView
+
+log = logging.getLogger("ailake")
 
 # From so many memories in the log on it is drained at once; beyond the second number the writer
 # waits for it.
@@ -65,7 +71,7 @@ class Store:
         self.held = HeldScopes(dim=self.embedder.dim)
         # The thread must not keep the store alive, nor outlive it.
         self.drainer = Drainer(partial(_settled, weakref.ref(self)))
-        weakref.finalize(self, self.drainer.stop)
+        weakref.finalize(self, _leave, self.drainer, self.journal)
 
     @property
     def episodic(self) -> Table:
@@ -81,7 +87,7 @@ class Store:
         """
         # In this order: an entry that is folded in between is then counted in the row, whose
         # watermark says so; the other way round it would be in neither.
-        _, entries = self.journal.unfolded()
+        entries = self.journal.known()
         return replace(self.rows_view(committed=committed), entries=entries)
 
     def rows_view(self, *, committed: bool = False) -> ReadView:
@@ -123,6 +129,19 @@ class Store:
         else:
             self.drainer.wake(at_once=waiting > MANY_WAITING)
 
+    def note_accesses(
+        self, met: Sequence[tuple[Scope, str]], event: AccessEvent, *, now: datetime
+    ) -> bool:
+        """Count accesses at once here, and within a second in the journal.
+
+        Returns:
+            False where they can't be counted, because too many wait already.
+        """
+        noted = self.journal.note(met, event, now=now)
+        if met:
+            self.drainer.wake(at_once=len(self.journal) > MANY_BUFFERED)
+        return noted
+
     def committing(self) -> AbstractContextManager[None]:
         """Hold the lake's write lock, with the log of all processes drained."""
         return committing(self)
@@ -130,7 +149,10 @@ class Store:
     def settle(self) -> None:
         """Return when what was logged so far, by whatever process, is committed."""
         self.ensure_open()
-        settle(self)
+        try:
+            settle(self)
+        finally:
+            self.journal.flush()
 
     def flush(self) -> None:
         """Settle, and wait for upkeep that is running."""
@@ -147,7 +169,7 @@ class Store:
         if self.closed:
             return
         try:
-            settle(self)
+            self.settle()
         finally:
             self.closed = True
             self.drainer.stop()
@@ -172,10 +194,19 @@ class Store:
             raise ReadOnlyError(f"{self.location.uri} is read-only for this process")
 
 
+def _leave(drainer: Drainer, journal: Journal) -> None:
+    """End a store that nobody closed; what is logged stays in the log for who opens the lake."""
+    drainer.stop()
+    try:
+        journal.flush()
+    except (OSError, RuntimeError, AilakeError):
+        log.warning("accesses of the last second were not counted", exc_info=True)
+
+
 def _settled(reference: "weakref.ref[Store]") -> bool:
     store = reference()
     if store is None or store.closed:
         return False
-    settle(store)
+    store.settle()
     store.episodic.index_new_rows()
     return True
