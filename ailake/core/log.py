@@ -28,6 +28,8 @@ VERSION = 1
 
 _HEAD = Struct("<II")
 _SEPARATOR = b"\0"
+# Of every payload; within its texts the quotes are escaped.
+_START = b'[{"v":'
 _FLOAT16 = np.dtype("<f2")
 _DRAFT = tuple(field.name for field in fields(Draft) if field.name not in {"id", "vector"})
 _INSTANTS = frozenset({"event_time", "expires_at"})
@@ -108,12 +110,19 @@ def replay(content: bytes) -> Replay:
         end = place + _HEAD.size + length
         payload = content[place + _HEAD.size : end]
         if not length or crc32(payload) != checksum:
-            # After a power cut a file may have grown by zeros that never became data.
-            torn = end >= len(content) or not any(content[place:])
-            return Replay(tuple(memories), Rest.TORN if torn else Rest.DAMAGED)
+            return Replay(tuple(memories), _rest(content, place, end))
         memories += _decode(payload)
         place = end
     return Replay(tuple(memories), Rest.NOTHING)
+
+
+def _rest(content: bytes, place: int, end: int) -> Rest:
+    # After a power cut a file may have grown by zeros that never became data.
+    if not any(content[place:]):
+        return Rest.TORN
+    # A length that no longer reads must not hide the records behind it.
+    follows = content.find(_START, place + _HEAD.size + 1) >= 0
+    return Rest.DAMAGED if follows or end < len(content) else Rest.TORN
 
 
 def _document(logged: LoggedMemory) -> dict[str, Any]:
