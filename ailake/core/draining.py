@@ -16,7 +16,7 @@ from ailake.core.remembering import (
     outlasts,
 )
 
-Twins = Mapping[tuple[Scope, DuplicateKey], Twin]
+Twins = Mapping[tuple[Scope, DuplicateKey], Sequence[Twin]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ def plan_drain(
 
     Args:
         logged: The memories, in the order of their writing.
-        stored: The scope of each of their ids that the table has.
-        twins: The table's visible memories that say the same as one of them.
+        stored: The scope of each of their ids, and of their ``moved_id``, that the table has.
+        twins: The table's active memories that say the same as one of them, earliest first.
     """
-    drain = _Drain(dict(stored), dict(twins))
+    drain = _Drain(dict(stored), {key: list(found) for key, found in twins.items()})
     for one in logged:
         drain.take(one)
     return DrainPlan(
@@ -61,7 +61,7 @@ def plan_drain(
 @dataclass(slots=True)
 class _Drain:
     stored: dict[str, Scope]
-    twins: dict[tuple[Scope, DuplicateKey], Twin]
+    twins: dict[tuple[Scope, DuplicateKey], list[Twin]]
     additions: dict[str, LoggedMemory] = field(default_factory=dict)
     refreshes: list[tuple[Scope, Refresh]] = field(default_factory=list)
     extensions: dict[str, datetime | None] = field(default_factory=dict)
@@ -71,37 +71,34 @@ class _Drain:
         memory = logged.memory
         if self.stored.get(memory.id, memory.scope) != memory.scope:
             # Refused where it is seen in time; here its writer was told that it is kept.
-            fresh = _moved_id(memory.scope, memory.id)
+            fresh = moved_id(memory.scope, memory.id)
             self.moved[memory.id] = fresh
             memory = replace(memory, outcome=replace(memory.outcome, id=fresh))
         if memory.id in self.stored:
             return
         self.stored[memory.id] = memory.scope
-        key = (memory.scope, memory.key)
-        twin = self.twins.get(key) if memory.digest else None
-        if twin is not None and not _is_live(twin.expires_at, memory.created_at):
-            twin = None
+        logged = replace(logged, memory=memory)
+        twins = self.twins.setdefault((memory.scope, memory.key), []) if memory.digest else []
+        live = (twin for twin in twins if _is_live(twin.expires_at, memory.created_at))
+        twin = next(live, None)
         if twin is not None and memory.outcome.reason != UNJUDGED:
-            self._lose(memory.scope, replace(logged, memory=memory), twin, key)
+            self._lose(logged, twin)
+            if outlasts(memory.draft.expires_at, twin.expires_at):
+                # What lost must not vanish earlier than if it had been stored.
+                twins[twins.index(twin)] = Twin(twin.id, memory.draft.expires_at)
+                self._extend(twin.id, memory.draft.expires_at)
             return
-        self.additions[memory.id] = replace(logged, memory=memory)
-        if memory.digest and twin is None:
-            self.twins[key] = Twin(memory.id, memory.draft.expires_at)
+        self.additions[memory.id] = logged
+        twins.append(Twin(memory.id, memory.draft.expires_at))
 
-    def _lose(
-        self, scope: Scope, logged: LoggedMemory, twin: Twin, key: tuple[Scope, DuplicateKey]
-    ) -> None:
+    def _lose(self, logged: LoggedMemory, twin: Twin) -> None:
         memory = logged.memory
         draft = memory.draft
         outcome = replace(memory.outcome, reason=EXACT_DUPLICATE, existing_id=twin.id)
         lost = replace(memory, outcome=outcome, merged_into=twin.id)
         self.additions[memory.id] = replace(logged, memory=lost)
         met_at = draft.event_time or memory.created_at
-        self.refreshes.append((scope, Refresh(twin.id, met_at, draft.confidence)))
-        if outlasts(draft.expires_at, twin.expires_at):
-            # What lost must not vanish earlier than if it had been stored.
-            self.twins[key] = Twin(twin.id, draft.expires_at)
-            self._extend(twin.id, draft.expires_at)
+        self.refreshes.append((memory.scope, Refresh(twin.id, met_at, draft.confidence)))
 
     def _extend(self, memory_id: str, expires_at: datetime | None) -> None:
         if memory_id not in self.additions:
@@ -116,7 +113,7 @@ def _is_live(expires_at: datetime | None, now: datetime) -> bool:
     return expires_at is None or expires_at > now
 
 
-def _moved_id(scope: Scope, memory_id: str) -> str:
-    # The same at every replay.
+def moved_id(scope: Scope, memory_id: str) -> str:
+    """Return the id of a scope's memory whose own another scope has, the same at every replay."""
     named = "\0".join([*astuple(scope), memory_id])
     return blake2b(named.encode(), digest_size=16).hexdigest()

@@ -6,7 +6,7 @@ can't be brought back by a record that was still in the log.
 
 import logging
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ailake.core.draining import DrainPlan, plan_drain
+from ailake.core.draining import DrainPlan, Twins, moved_id, plan_drain
 from ailake.core.log import LoggedMemory, Rest, replay
-from ailake.core.records import Scope
-from ailake.core.remembering import DuplicateKey, Twin
 from ailake.core.rows import episodic_rows, expiry_rows, nanoseconds
 from ailake.storage import log as logs
 from ailake.storage.locks import WRITE, LockedError, exclusive
-from ailake.storage.memories import live_duplicates, scopes_of_ids
+from ailake.storage.memories import duplicates, scopes_of_ids
+from ailake.storage.retries import reading_again
 from ailake.storage.syncing import sync
 from ailake.storage.view import ReadView
 
 if TYPE_CHECKING:
+    from ailake.core.records import Scope
+    from ailake.core.remembering import DuplicateKey
     from ailake.storage.store import Store
 
 logger = logging.getLogger("ailake")
@@ -75,17 +76,17 @@ def _drain(store: "Store") -> None:
         return
     memories = [logged for path in sealed for logged in _replayed(path)]
     if memories:
-        view = store.rows_view(committed=True)
-        plan = plan_drain(
-            memories,
-            stored=scopes_of_ids(view, {logged.memory.id for logged in memories}),
-            twins=_twins(view, memories),
-        )
-        _apply(store, plan)
+        _apply(store, reading_again(lambda: _plan(store.rows_view(committed=True), memories)))
     for path in sealed:
         path.unlink(missing_ok=True)
     # Otherwise a power cut could bring a segment back, and with it what was forgotten since.
     sync(sealed[0].parent)
+
+
+def _plan(view: ReadView, memories: Sequence[LoggedMemory]) -> DrainPlan:
+    ids = {logged.memory.id for logged in memories}
+    ids |= {moved_id(logged.memory.scope, logged.memory.id) for logged in memories}
+    return plan_drain(memories, stored=scopes_of_ids(view, ids), twins=_twins(view, memories))
 
 
 def _replayed(path: Path) -> Sequence[LoggedMemory]:
@@ -94,6 +95,7 @@ def _replayed(path: Path) -> Sequence[LoggedMemory]:
     if found.rest is Rest.DAMAGED:
         kept = path.with_suffix(logs.DAMAGED)
         kept.write_bytes(content)
+        sync(kept)
         logger.error(
             "a log segment is damaged: %d memories were read, the rest is kept in %s",
             len(found.memories),
@@ -102,17 +104,16 @@ def _replayed(path: Path) -> Sequence[LoggedMemory]:
     return found.memories
 
 
-def _twins(
-    view: ReadView, memories: Sequence[LoggedMemory]
-) -> Mapping[tuple[Scope, DuplicateKey], Twin]:
+def _twins(view: ReadView, memories: Sequence[LoggedMemory]) -> Twins:
     keys: dict[Scope, list[DuplicateKey]] = {}
     for logged in memories:
         keys.setdefault(logged.memory.scope, []).append(logged.memory.key)
+    # Whether one is still visible is asked for each memory at its own instant.
     earliest = min(logged.memory.created_at for logged in memories)
     return {
-        (scope, key): twin
+        (scope, key): twins
         for scope, wanted in keys.items()
-        for key, twin in live_duplicates(view, scope, wanted, earliest).items()
+        for key, twins in duplicates(view, scope, wanted, earliest).items()
     }
 
 

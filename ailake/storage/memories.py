@@ -223,7 +223,14 @@ def scopes_of_ids(view: ReadView, ids: Collection[str]) -> dict[str, Scope]:
 def live_duplicates(
     view: ReadView, scope: Scope, keys: Sequence[DuplicateKey], now: datetime
 ) -> dict[DuplicateKey, Twin]:
-    """Return the scope's visible memories that have one of the keys."""
+    """Return for each of the keys the scope's earliest visible memory that has it."""
+    return {key: twins[0] for key, twins in duplicates(view, scope, keys, now).items()}
+
+
+def duplicates(
+    view: ReadView, scope: Scope, keys: Sequence[DuplicateKey], now: datetime
+) -> dict[DuplicateKey, list[Twin]]:
+    """Return all the scope's memories visible at ``now`` that have one of the keys, by key."""
     digests = {key.digest for key in keys if key.digest}
     if not digests:
         return {}
@@ -231,14 +238,13 @@ def live_duplicates(
     rows += [one.row for one in view.logged if one.row["dedupe_key"] in digests]
     seen = visible((scope,), predicate(None), now)
     # The earliest survives where judge=False has stored the same text twice.
-    rows.sort(key=lambda row: (row["created_at"], row["chunk_id"]), reverse=True)
-    return {
-        DuplicateKey(row["role"], row["speaker"], row["source"], row["dedupe_key"]): Twin(
-            row["chunk_id"], row["expires_at"]
-        )
-        for row in rows
-        if matches(seen, row)
-    }
+    rows.sort(key=lambda row: (row["created_at"], row["chunk_id"]))
+    found: dict[DuplicateKey, list[Twin]] = {}
+    for row in rows:
+        if matches(seen, row):
+            key = DuplicateKey(row["role"], row["speaker"], row["source"], row["dedupe_key"])
+            found.setdefault(key, []).append(Twin(row["chunk_id"], row["expires_at"]))
+    return found
 
 
 def scope_of(row: Mapping[str, Any]) -> Scope:
