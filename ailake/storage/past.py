@@ -104,7 +104,7 @@ def logged_by(store: Store, version: int, moment: datetime) -> pa.Table:
     """Return the rows of memories that had been logged by a moment, and were drained later.
 
     They were kept, and their process saw them; only the table did not have them. The first drain
-    after the moment took them all.
+    after the moment may have begun before it, so that the next ones have some of them.
 
     Args:
         store: The lake.
@@ -112,16 +112,20 @@ def logged_by(store: Store, version: int, moment: datetime) -> pa.Table:
         moment: When.
     """
     dataset = store.episodic.snapshot()
+    late = [dataset.schema.empty_table()]
     for found in versions(store.episodic):
         if found.version <= version or found.created_at > moment + _DRAINED_WITHIN:
             continue
         transaction = dataset.read_transaction(found.version)
         recorded = (transaction.transaction_properties or {}).get(LOGGED_AT_KEY)
-        if recorded is not None:
+        if recorded is None:
+            continue
+        in_time = logged_at(recorded) <= nanoseconds(moment)
+        if in_time.any():
             drained = dataset.checkout_version(found.version)
             rows = drained.to_table(filter=f"_row_created_at_version = {found.version:d}")
-            return rows.filter(pa.array(logged_at(recorded) <= nanoseconds(moment)))
-    return dataset.schema.empty_table()
+            late.append(rows.filter(pa.array(in_time)))
+    return pa.concat_tables(late, promote_options="default")
 
 
 def view(store: Store, at: Mapping[str, int], *, logged: pa.Table | None = None) -> Store:
