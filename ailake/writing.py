@@ -92,17 +92,21 @@ class Writer:
         long = any(is_long(draft, self.embedder) for draft in drafts)
         if log is None or long or len(drafts) > LOGGED_ROWS:
             return list(self._write_part(part, _ignore))
+        self.store.make_room()
         while True:
             if len(part.vectors) < len(drafts):
                 self._embed(part, self._plan(part, self._look(part)), _ignore)
             with log.lock:
                 plan = self._plan(part, self._look(part))
-                if plan.extensions:
-                    break
-                if part.is_ready(plan):
+                done = part.is_ready(plan) and not plan.extensions
+                if done:
                     self._log(part, plan, log)
-                    return list(plan.outcomes)
-        return list(self._write_part(part, _ignore))
+            if plan.extensions:
+                return list(self._write_part(part, _ignore))
+            if done:
+                # Without the lock: whoever drains may be waiting for it.
+                self.store.drain_soon()
+                return list(plan.outcomes)
 
     def _write_part(self, part: "_Part", advance: Advance) -> tuple[Remembered, ...]:
         view = self._look(part)
@@ -114,7 +118,8 @@ class Writer:
                 if view is not None and self._is_outdated(view):
                     view = self._look(part)
                     plan = self._plan(part, view)
-                ready = part.is_ready(plan)
+                # What another thread has logged since the drain is no row yet that could change.
+                ready = part.is_ready(plan) and not _changes_logged(plan, view)
                 if ready:
                     self._commit(part, plan)
             if ready:
@@ -168,7 +173,6 @@ class Writer:
                 draft = replace(memory.draft, vector=None)
                 batch.append(LoggedMemory(replace(memory, draft=draft), vector, instant))
             log.append(batch)
-            self.store.after_append()
 
     def _commit(self, part: "_Part", plan: Plan) -> None:
         """Write the plan; the rows come last, so that what failed before them has added nothing."""
@@ -240,6 +244,11 @@ def add_passages(store: Store, scope: Scope, long: Mapping[str, EmbeddedPassages
         split_up = {memory_id: one.passages for memory_id, one in long.items()}
         identity = store.embedder.id
         passages.append(store, passage_rows(split_up, vectors, scope=scope, embedder_id=identity))
+
+
+def _changes_logged(plan: Plan, view: ReadView | None) -> bool:
+    logged = () if view is None else view.logged
+    return any(one.row["chunk_id"] in plan.extensions for one in logged)
 
 
 def _ignore(_count: int) -> None:

@@ -121,13 +121,15 @@ class Store:
         listed = to_pylist(rows.drop_columns("embedding"))
         return tuple(map(WaitingRow, listed, flat.reshape(len(listed), -1)))
 
-    def after_append(self) -> None:
-        """See to it that what has just been logged becomes rows soon."""
-        waiting = 0 if self.log is None else len(self.log)
-        if waiting > MAX_WAITING:
+    def make_room(self) -> None:
+        """Wait for a drain where too much is in the log; ask before anything is logged."""
+        if self.log is not None and len(self.log) > MAX_WAITING:
             self.settle()
-        else:
-            self.drainer.wake(at_once=waiting > MANY_WAITING)
+
+    def drain_soon(self) -> None:
+        """See to it that what has just been logged becomes rows soon."""
+        if self.log is not None and len(self.log):
+            self.drainer.wake(at_once=len(self.log) > MANY_WAITING)
 
     def note_accesses(
         self, met: Sequence[tuple[Scope, str]], event: AccessEvent, *, now: datetime
@@ -168,11 +170,12 @@ class Store:
         """Commit what was logged; no more can be done then."""
         if self.closed:
             return
+        # First, so that no drain of its own finds the lake closed half-way.
+        self.drainer.stop()
         try:
             self.settle()
         finally:
             self.closed = True
-            self.drainer.stop()
 
     def ensure_open(self) -> None:
         """Refuse to go on after the lake was closed.

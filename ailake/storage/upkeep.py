@@ -56,7 +56,12 @@ class Drainer:
             if self._stopped or (self._thread is not None and self._thread.is_alive()):
                 return
             self._thread = Thread(target=self._run, name="ailake-drainer", daemon=True)
-            self._thread.start()
+            try:
+                self._thread.start()
+            except RuntimeError:
+                # What was logged is kept: the next write, or another process, drains it.
+                log.warning("no thread could be started to drain the log", exc_info=True)
+                self._thread = None
 
     def _run(self) -> None:
         goes_on = True
