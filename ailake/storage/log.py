@@ -5,9 +5,10 @@ drains (see draining.py) takes the segments of all processes. Nobody waits for a
 
 - A drain first renames a segment from ``.log`` to ``.sealed``, reads it then, commits, and removes
   it last. Killed in between, the next drain does the same again.
-- A writer looks after each append whether its segment is still there under its name. If not, a
-  drain may have read it before the record was whole, and the record is appended once more, to a
-  new segment; a drain drops what it meets twice.
+- A writer looks after each write, and before the sync, whether its segment is still there under
+  its name. If not, a drain may have read it before the record was whole, and the record is written
+  once more, to a new segment; a drain drops what it meets twice. Looking later would find it gone
+  more often, and bring back what was drained and forgotten in between.
 - What the segments hold that are still there, under either name, is not committed yet, and the
   reads of this process add it to what the tables hold.
 """
@@ -40,10 +41,12 @@ SUPPORTED = os.name == "posix"
 class _Segment:
     path: Path
     descriptor: int
+    owner: int = field(default_factory=os.getpid)
     memories: list[LoggedMemory] = field(default_factory=list)
 
     def is_open(self) -> bool:
-        return self.path.exists()
+        # A forked child leaves those of its parent alone.
+        return self.owner == os.getpid() and self.path.exists()
 
     def is_pending(self) -> bool:
         # In this order: a segment is renamed in one direction only.
@@ -74,8 +77,7 @@ class Log:
         with self.lock:
             while True:
                 segment = self._segment()
-                self._write(segment, record)
-                if segment.is_open():
+                if self._write(segment, record):
                     break
             segment.memories.extend(batch)
 
@@ -107,8 +109,9 @@ class Log:
     def _prune(self) -> None:
         for segment in [one for one in self._segments if not one.is_pending()]:
             _close(segment)
-            self._segments.remove(segment)
+            # In this order: who finds no segment must find the count changed.
             self._drained += 1
+            self._segments.remove(segment)
 
     def _segment(self) -> _Segment:
         last = self._segments[-1] if self._segments else None
@@ -117,22 +120,32 @@ class Log:
         if last is not None:
             _close(last)
             self._prune()
-        self.folder.parent.mkdir(exist_ok=True)
-        self.folder.mkdir(exist_ok=True)
+        if not self.folder.is_dir():
+            self.folder.parent.mkdir(exist_ok=True)
+            self.folder.mkdir(exist_ok=True)
+            sync(self.folder.parent.parent)
+            sync(self.folder.parent)
         # The names sort by time.
         path = self.folder / f"{clock.utc_now():%Y%m%dT%H%M%S%f}-{clock.new_id()}{OPEN}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
         segment = _Segment(path, os.open(path, flags, 0o666))
-        sync(self.folder)
         self._segments.append(segment)
+        try:
+            sync(self.folder)
+        except OSError:
+            _close(segment)
+            raise
         return segment
 
-    def _write(self, segment: _Segment, record: bytes) -> None:
+    def _write(self, segment: _Segment, record: bytes) -> bool:
+        """Write and sync a record; tell whether every drain to come will read it whole."""
         before = os.fstat(segment.descriptor).st_size
         try:
             left = memoryview(record)
             while left:
                 left = left[os.write(segment.descriptor, left) :]
+            if not segment.is_open():
+                return False
             os.fsync(segment.descriptor)
         except OSError:
             # Its caller is told that it failed: it must not come up at the next drain.
@@ -140,6 +153,7 @@ class Log:
                 os.ftruncate(segment.descriptor, before)
             _close(segment)
             raise
+        return True
 
     def __del__(self) -> None:
         for segment in self._segments:
@@ -180,7 +194,8 @@ def is_stale(root: Path, *, after: float) -> bool:
     now = clock.utc_now().timestamp()
     for path in segments(root):
         with suppress(FileNotFoundError):
-            if now - path.stat().st_mtime > after:
+            # Also of a clock that has been set back since.
+            if abs(now - path.stat().st_mtime) > after:
                 return True
     return False
 
