@@ -165,3 +165,18 @@ def test_a_backup_that_another_took_over(options: dict[str, str], tmp_path: Path
 def test_a_missing_bucket_is_an_error(options: dict[str, str]) -> None:
     with pytest.raises((OSError, RuntimeError, ValueError)):
         ailake.connect("s3://nowhere/lake", embedder="hashing:256", storage_options=options)
+
+
+def test_there_is_no_log_there(options: dict[str, str]) -> None:
+    """A single memory is a commit, which every other handle sees at once."""
+    uri = "s3://lakes/no/log"
+    with (
+        ailake.connect(uri, embedder="hashing:16", storage_options=options) as lake,
+        ailake.connect(uri, storage_options=options) as other,
+    ):
+        assert lake.store.log is None
+        made = lake.memory(agent_id="a").remember("tea", now=NOW)
+        assert other.memory(agent_id="a").get(made.id, now=NOW).text == "tea"
+        assert other.memory(agent_id="a").remember("Tea.", now=NOW).id == made.id
+        lake.flush()
+        assert lake.verify(now=NOW) == ()

@@ -1,0 +1,212 @@
+"""Handles and processes that come and go while others write through the same log."""
+
+import gc
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ailake
+from ailake.storage import log as logs
+from ailake.storage.draining import VISIBLE_AFTER
+
+PATIENCE = 60.0
+VECTOR = np.ones(64)
+
+
+def segments(lake: ailake.Lake) -> list[Path]:
+    return logs.segments(Path(lake.uri))
+
+
+def texts(memory: ailake.Memory) -> list[str]:
+    return [record.text for record in memory.list(limit=1_000)]
+
+
+def test_one_handle_is_closed_while_another_goes_on(lake: ailake.Lake) -> None:
+    lake.store.drainer.stop()
+    other = ailake.connect(lake.uri)
+    memory = lake.memory("a")
+    memory.remember("tea")
+    other.memory("a").remember("coffee")
+    other.close()
+    other.close()
+    assert not segments(lake)
+    memory.remember("milk")
+    assert texts(memory) == ["tea", "coffee", "milk"]
+    with pytest.raises(ailake.InvalidInputError, match="is closed"):
+        other.memory("a")
+
+
+def test_a_handle_that_is_dropped_leaves_its_memories(lake: ailake.Lake) -> None:
+    other = ailake.connect(lake.uri)
+    other.memory("a").remember("tea")
+    gone = weakref.ref(other.store)
+    log = weakref.ref(other.store.log)
+    del other
+    gc.collect()
+    assert gone() is None
+    assert log() is lake.store.log
+    assert texts(lake.memory("a")) == ["tea"]
+
+
+def test_the_last_handle_leaves_nothing_open(tmp_path: Path) -> None:
+    before = {thread.ident for thread in threading.enumerate() if "ailake" in thread.name}
+    lake = ailake.connect(tmp_path, embedder="hashing:16")
+    lake.memory("a").remember("tea")
+    descriptor = lake.store.log._segments[0].descriptor  # type: ignore[union-attr]
+    del lake
+    gc.collect()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+    assert {t.ident for t in threading.enumerate() if "ailake" in t.name} <= before
+    with ailake.connect(tmp_path) as again:
+        assert texts(again.memory("a")) == ["tea"]
+
+
+def test_closing_while_a_thread_writes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What the thread was told is kept, whenever it is told that the lake is closed."""
+    told: list[str] = []
+    for turn in range(6):
+        lake = ailake.connect(tmp_path, embedder="hashing:16")
+        memory = lake.memory("a")
+        begun = threading.Event()
+
+        def write(memory: ailake.Memory = memory, begun: threading.Event = begun) -> None:
+            for _ in range(10_000):
+                text = f"n{len(told)}"
+                try:
+                    memory.remember(text)
+                except ailake.InvalidInputError:
+                    return
+                told.append(text)
+                begun.set()
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        assert begun.wait(PATIENCE)
+        # About when the background drain begins, too.
+        time.sleep(0.1 * turn)
+        lake.close()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    with ailake.connect(tmp_path) as lake:
+        assert [record.text for record in lake.memory("a").list(limit=10_000)] == told
+        assert lake.verify() == ()
+    assert not caplog.records
+
+
+def test_a_folder_that_is_removed_is_told(lake: ailake.Lake) -> None:
+    memory = lake.memory("a")
+    memory.remember("tea", vector=VECTOR)
+    shutil.rmtree(lake.uri)
+    with pytest.raises((OSError, RuntimeError)):
+        memory.remember("coffee", judge=False, vector=VECTOR)
+    assert not Path(lake.uri).exists()
+
+
+def test_a_lake_made_anew_has_a_log_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "lake"
+    old = ailake.connect(path, embedder="hashing:64")
+    old.store.drainer.stop()
+    old.memory("a").remember("tea")
+    path.rename(tmp_path / "moved")
+    with ailake.connect(path, embedder="hashing:64") as new:
+        assert new.store.log is not old.store.log
+        assert texts(new.memory("a")) == []
+        new.memory("a").remember("coffee")
+    with ailake.connect(tmp_path / "moved") as moved:
+        assert texts(moved.memory("a")) == ["tea"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore")
+def test_a_forked_child_writes_to_a_segment_of_its_own(lake: ailake.Lake) -> None:
+    """A failure of one must not cut off what the other has just been told."""
+    lake.store.drainer.stop()
+    memory = lake.memory("a")
+    memory.remember("parent", judge=False, vector=VECTOR)
+    child = os.fork()
+    if child == 0:
+        memory.remember("child", judge=False, vector=VECTOR)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    memory.remember("parent again", judge=False, vector=VECTOR)
+    assert len(segments(lake)) == 2
+    assert texts(memory) == ["parent", "parent again"]
+    lake.flush()
+    assert sorted(texts(memory)) == ["child", "parent", "parent again"]
+
+
+WRITER = """
+import sys, ailake
+with ailake.connect(sys.argv[1]) as lake:
+    lake.memory("a").remember("tea")
+    print(flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stopped", [False, True])
+def test_another_process_sees_it_soon(tmp_path: Path, *, stopped: bool) -> None:
+    """Also where the writer can't drain: its open handle was stopped right after it was told."""
+    code = WRITER.replace('remember("tea")', 'remember("tea"); lake.store.drainer.stop()')
+    command = [sys.executable, "-c", code if stopped else WRITER, str(tmp_path)]
+    pipe = subprocess.PIPE
+    with ailake.connect(tmp_path, embedder="hashing:16") as lake:
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as writer:
+            assert writer.stdin is not None
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "\n"
+            time.sleep(VISIBLE_AFTER + 1.5)
+            assert texts(lake.memory("a")) == ["tea"]
+            assert lake.memory("a").recall("tea")[0].text == "tea"
+            writer.stdin.write("\n")
+        assert writer.returncode == 0
+
+
+SPAWNING = """
+import multiprocessing, sys
+import ailake
+
+
+def write(path, name):
+    with ailake.connect(path) as lake:
+        for n in range(30):
+            lake.memory("a").remember(f"shared {n}" if n % 3 == 0 else f"{name} {n}")
+
+
+if __name__ == "__main__":
+    with ailake.connect(sys.argv[1], embedder="hashing:16") as lake:
+        context = multiprocessing.get_context("spawn")
+        children = [context.Process(target=write, args=(sys.argv[1], n)) for n in range(3)]
+        for child in children:
+            child.start()
+        for n in range(30):
+            lake.memory("a").remember(f"shared {n}")
+        for child in children:
+            child.join()
+        assert [child.exitcode for child in children] == [0] * 3
+"""
+
+
+@pytest.mark.slow
+def test_spawned_children_and_their_parent(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SPAWNING)
+    path = tmp_path / "lake"
+    done = subprocess.run(
+        [sys.executable, script, path], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    with ailake.connect(path) as lake:
+        found = texts(lake.memory("a"))
+        assert len(found) == len(set(found)) == 30 + 3 * 20
+        assert lake.verify() == ()
