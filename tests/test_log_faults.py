@@ -14,7 +14,7 @@ import pytest
 
 import ailake
 from ailake.storage import log as logs
-from ailake.storage import store, upkeep
+from ailake.storage import shared, store, upkeep
 from ailake.storage.location import Location
 
 PATIENCE = 60.0
@@ -29,7 +29,7 @@ def memory(lake: ailake.Lake) -> ailake.Memory:
 
 def another_process(lake: ailake.Lake) -> ailake.Lake:
     """Return a handle as another process would have it, with a log of its own."""
-    logs._logs.clear()
+    shared._shared.clear()
     other = ailake.connect(lake.uri)
     other.store.drainer.stop()
     assert other.store.log is not lake.store.log
