@@ -1,9 +1,12 @@
 """The only reader of the wall clock and the only source of random ids."""
 
+import os
 from datetime import UTC, datetime
-from uuid import uuid4
 
 from ailake.core.instants import as_utc
+
+ID_BYTES = 16
+ID_DIGITS = 2 * ID_BYTES
 
 
 def utc_now() -> datetime:
@@ -22,4 +25,10 @@ def resolve_now(now: datetime | None) -> datetime:
 
 def new_id() -> str:
     """Return a fresh random id: 32 hexadecimal characters."""
-    return uuid4().hex
+    return os.urandom(ID_BYTES).hex()
+
+
+def new_ids(count: int) -> list[str]:
+    """Return so many of them; asking for randomness once is ten times as fast as each time."""
+    digits = os.urandom(ID_BYTES * count).hex()
+    return [digits[start : start + ID_DIGITS] for start in range(0, len(digits), ID_DIGITS)]

@@ -18,8 +18,8 @@ from ailake.core.filters import Predicate, conjunction
 from ailake.core.instants import EARLIEST, as_utc
 from ailake.core.messages import drafts_of_messages
 from ailake.core.records import ForgetReport, MemoryRecord, Remembered, Scope
-from ailake.embed import Vectors, check_vector, check_vectors
 from ailake.errors import InvalidInputError, NotFoundError
+from ailake.parts import GivenVectors
 from ailake.progress import progress_bar
 from ailake.reading import MemoryReader
 from ailake.storage import memories
@@ -123,7 +123,7 @@ class Memory(MemoryReader):
         """
         drafts = drafts_of(items, default_session=self.session_id)
         instant = clock.resolve_now(now)
-        vectors = _given_vectors(drafts, self.embedder.dim)
+        vectors = GivenVectors.of(drafts, self.embedder.dim)
         self.store.ensure_writable()
         writer = Writer(self.store, self.embedder, self.scope)
         with progress_bar("remembering", total=len(drafts), shown=progress) as advance:
@@ -236,7 +236,7 @@ class Memory(MemoryReader):
         self, drafts: Sequence[Draft], *, judge: bool, now: datetime | None
     ) -> list[Remembered]:
         instant = clock.resolve_now(now)
-        vectors = _given_vectors(drafts, self.embedder.dim)
+        vectors = GivenVectors.of(drafts, self.embedder.dim)
         self.store.ensure_writable()
         writer = Writer(self.store, self.embedder, self.scope)
         return writer.write_few(drafts, vectors, judge=judge, now=instant)
@@ -308,16 +308,6 @@ class Memory(MemoryReader):
             for part in parts
         ]
         return pa.concat_tables(tables)
-
-
-def _given_vectors(drafts: Sequence[Draft], dim: int) -> dict[int, Vectors]:
-    given = {place: draft.vector for place, draft in enumerate(drafts) if draft.vector is not None}
-    if len(given) == len(drafts):
-        return dict(enumerate(check_vectors(list(given.values()), dim=dim, name="vector of item")))
-    return {
-        place: check_vector(vector, dim=dim, name=f"vector of item {place}")
-        for place, vector in given.items()
-    }
 
 
 def _ids(ids: str | Sequence[str]) -> list[str]:

@@ -1,30 +1,26 @@
 """Writing drafts: decide, embed what is new, decide again under a lock, then log or commit."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
+import pyarrow as pa
 
 from ailake import clock
 from ailake.core.drafts import Draft
 from ailake.core.log import LoggedMemory
 from ailake.core.records import Remembered, Scope
-from ailake.core.remembering import DuplicateKey, NewMemory, Plan, Twin, duplicate_keys, plan_batch
+from ailake.core.remembering import DuplicateKey, NewMemory, Plan, Twin, plan_batch
 from ailake.core.rows import episodic_rows, expiry_rows, passage_rows
-from ailake.embed import (
-    EmbeddedPassages,
-    Embedder,
-    Vectors,
-    embed_documents,
-    embed_passages,
-    is_long,
-)
+from ailake.embed import EmbeddedPassages, Embedder, embed_documents, embed_passages, is_long
+from ailake.parts import GivenVectors, Part, positions
 from ailake.progress import Advance
 from ailake.storage import passages
 from ailake.storage.log import Log
 from ailake.storage.memories import known_outcomes, live_duplicates
 from ailake.storage.store import Store
+from ailake.storage.streams import Stream
 from ailake.storage.view import ReadView
 
 # One commit makes one fragment, and large fragments keep decay and search fast.
@@ -45,7 +41,7 @@ class Writer:
     def write(
         self,
         drafts: Sequence[Draft],
-        vectors: Mapping[int, Vectors],
+        vectors: GivenVectors,
         *,
         judge: bool,
         now: datetime,
@@ -58,7 +54,7 @@ class Writer:
 
         Args:
             drafts: The batch; every draft has been checked.
-            vectors: Embeddings that the caller brought, checked, by the drafts' positions.
+            vectors: The embeddings that the caller brought.
             judge: False stores repetitions too.
             now: The instant of the write.
             advance: Told the number of drafts that are done.
@@ -70,17 +66,12 @@ class Writer:
         outcomes: list[Remembered] = []
         for start in range(0, len(drafts), COMMIT_ROWS):
             share = drafts[start : start + COMMIT_ROWS]
-            given = {
-                place: vectors[start + place]
-                for place in range(len(share))
-                if start + place in vectors
-            }
-            part = _Part(share, judge=judge, now=now, vectors=given)
+            part = Part(share, vectors.share(start, len(share)), judge=judge, now=now)
             outcomes.extend(self._write_part(part, advance))
         return outcomes
 
     def write_few(
-        self, drafts: Sequence[Draft], vectors: Mapping[int, Vectors], *, judge: bool, now: datetime
+        self, drafts: Sequence[Draft], vectors: GivenVectors, *, judge: bool, now: datetime
     ) -> list[Remembered]:
         """Store a few drafts by way of the log, which is faster than a commit.
 
@@ -88,13 +79,13 @@ class Writer:
         changes stored memories, it is ``write``.
         """
         log = self.store.log
-        part = _Part(drafts, judge=judge, now=now, vectors=dict(vectors))
+        part = Part(drafts, vectors, judge=judge, now=now)
         long = any(is_long(draft, self.embedder) for draft in drafts)
         if log is None or long or len(drafts) > LOGGED_ROWS:
             return list(self._write_part(part, _ignore))
         self.store.make_room()
         while True:
-            if len(part.vectors) < len(drafts):
+            if not part.known.all():
                 self._embed(part, self._plan(part, self._look(part)), _ignore)
             with log.lock:
                 plan = self._plan(part, self._look(part))
@@ -108,7 +99,7 @@ class Writer:
                 self.store.drain_soon()
                 return list(plan.outcomes)
 
-    def _write_part(self, part: "_Part", advance: Advance) -> tuple[Remembered, ...]:
+    def _write_part(self, part: Part, advance: Advance) -> tuple[Remembered, ...]:
         view = self._look(part)
         plan = self._plan(part, view)
         advance(len(part.drafts) - len(plan.additions))
@@ -126,14 +117,14 @@ class Writer:
                 self.store.episodic.tidy()
                 return plan.outcomes
 
-    def _look(self, part: "_Part") -> ReadView | None:
+    def _look(self, part: Part) -> ReadView | None:
         """Return what is kept at present, where the plan depends on it."""
         return self.store.rows_view() if part.judge or part.given_ids else None
 
     def _is_outdated(self, view: ReadView) -> bool:
         return bool(view.logged) or self.store.episodic.version != view.dataset.version
 
-    def _plan(self, part: "_Part", view: ReadView | None) -> Plan:
+    def _plan(self, part: Part, view: ReadView | None) -> Plan:
         ids: Mapping[str, Remembered] = {}
         keys: Mapping[DuplicateKey, Twin] = {}
         if view is not None:
@@ -149,23 +140,22 @@ class Writer:
             now=part.now,
         )
 
-    def _embed(self, part: "_Part", plan: Plan, advance: Advance) -> None:
+    def _embed(self, part: Part, plan: Plan, advance: Advance) -> None:
         """Bring vectors for every addition that has none yet."""
-        missing = [one for one in plan.additions if one.position not in part.vectors]
+        missing = part.missing(plan)
         advance(len(plan.additions) - len(missing))
         for one in missing:
             if is_long(one.draft, self.embedder):
                 part.passages[one.position] = embed_passages(self.embedder, one.draft)
         texts = [one.draft.embedded_text for one in missing]
         vectors = embed_documents(self.embedder, texts, on_batch=advance)
-        positions = (one.position for one in missing)
-        part.vectors.update(zip(positions, vectors, strict=True))
+        part.put(missing, vectors)
 
-    def _log(self, part: "_Part", plan: Plan, log: Log) -> None:
+    def _log(self, part: Part, plan: Plan, log: Log) -> None:
         """Log the plan; the rows come last, so that what failed before them has added nothing."""
         self.store.journal.record_refreshes(self.scope, plan.refreshes)
         if plan.additions:
-            vectors = part.stacked(plan).astype(np.float16)
+            vectors = part.vectors[positions(plan)].astype(np.float16)
             instant = clock.utc_now()
             batch = []
             for memory, vector in zip(self._memories(part, plan), vectors, strict=True):
@@ -174,19 +164,27 @@ class Writer:
                 batch.append(LoggedMemory(replace(memory, draft=draft), vector, instant))
             log.append(batch)
 
-    def _commit(self, part: "_Part", plan: Plan) -> None:
+    def _commit(self, part: Part, plan: Plan) -> None:
         """Write the plan; the rows come last, so that what failed before them has added nothing."""
         if plan.extensions:
             self.store.episodic.upsert(expiry_rows(plan.extensions))
         self.store.journal.record_refreshes(self.scope, plan.refreshes)
         if plan.additions:
             self._commit_passages(part, plan)
-            rows = episodic_rows(
-                self._memories(part, plan), part.stacked(plan), embedder_id=self.embedder.id
-            )
+            rows = self._rows(part, plan)
             self.store.episodic.sync(self.store.episodic.append(rows))
 
-    def _commit_passages(self, part: "_Part", plan: Plan) -> None:
+    def _rows(self, part: Part, plan: Plan) -> Stream:
+        memories = self._memories(part, plan)
+        places = positions(plan)
+
+        def rows_of(start: int, stop: int) -> pa.Table:
+            vectors = part.vectors[places[start:stop]]
+            return episodic_rows(memories[start:stop], vectors, embedder_id=self.embedder.id)
+
+        return Stream(len(memories), rows_of)
+
+    def _commit_passages(self, part: Part, plan: Plan) -> None:
         long = {
             one.outcome.id: part.passages[one.position]
             for one in plan.additions
@@ -194,7 +192,7 @@ class Writer:
         }
         add_passages(self.store, self.scope, long)
 
-    def _memories(self, part: "_Part", plan: Plan) -> list[NewMemory]:
+    def _memories(self, part: Part, plan: Plan) -> list[NewMemory]:
         # What the journal says of a given id so far belongs to a memory that was forgotten.
         through = self.store.journal.table.version if part.given_ids else 0
         return [
@@ -208,33 +206,6 @@ class Writer:
             )
             for addition in plan.additions
         ]
-
-
-@dataclass(slots=True)
-class _Part:
-    """The share of a batch that is written at once, and what is known of it so far."""
-
-    drafts: Sequence[Draft]
-    judge: bool
-    now: datetime
-    vectors: dict[int, Vectors]
-    keys: list[DuplicateKey] = field(init=False)
-    fresh_ids: list[str] = field(init=False)
-    given_ids: list[str] = field(init=False)
-    passages: dict[int, EmbeddedPassages] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.given_ids = [draft.id for draft in self.drafts if draft.id is not None]
-        self.keys = duplicate_keys(self.drafts)
-        self.fresh_ids = [clock.new_id() for _ in self.drafts]
-
-    def is_ready(self, plan: Plan) -> bool:
-        """Tell whether every addition has its vector."""
-        return all(addition.position in self.vectors for addition in plan.additions)
-
-    def stacked(self, plan: Plan) -> Vectors:
-        """Return the additions' vectors, (n, dim)."""
-        return np.stack([self.vectors[addition.position] for addition in plan.additions])
 
 
 def add_passages(store: Store, scope: Scope, long: Mapping[str, EmbeddedPassages]) -> None:

@@ -54,13 +54,16 @@ class Draft:
         Raises:
             InvalidInputError: The first argument found wrong: what was got and what is wanted.
         """
-        unknown = sorted(set(values) - FIELD_NAMES)
+        unknown = values.keys() - FIELD_NAMES
         if unknown:
             raise InvalidInputError.of(
-                "memory field", got=unknown[0], wanted=f"one of {', '.join(sorted(FIELD_NAMES))}"
+                "memory field", got=min(unknown), wanted=f"one of {', '.join(sorted(FIELD_NAMES))}"
             )
-        given = {name: value for name, value in values.items() if value is not None}
-        checked = {name: _CHECKS[name](value, name=name) for name, value in given.items()}
+        checked = {
+            name: _CHECKS[name](value, name=name)
+            for name, value in values.items()
+            if value is not None
+        }
         checked.setdefault("session_id", default_session)
         return cls(text=check_text(text), **checked)
 

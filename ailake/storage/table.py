@@ -21,6 +21,7 @@ from ailake.errors import ConflictError
 from ailake.storage.filters import to_sql
 from ailake.storage.locks import LockedError, exclusive
 from ailake.storage.retries import ATTEMPTS, is_conflict, reading_again, with_retries
+from ailake.storage.streams import Stream, whole
 from ailake.storage.syncing import sync_append
 
 log = logging.getLogger("ailake")
@@ -95,7 +96,9 @@ class Table:
         # Again where that version was cleaned up before it was opened.
         return reading_again(self.handle.to_lance)
 
-    def append(self, rows: pa.Table, *, properties: Mapping[str, str] | None = None) -> int:
+    def append(
+        self, rows: pa.Table | Stream, *, properties: Mapping[str, str] | None = None
+    ) -> int:
         """Append rows in one commit and return the version it made.
 
         Columns that someone else has added to the table are left null.
@@ -104,14 +107,14 @@ class Table:
             rows: What to append.
             properties: Recorded with the commit.
         """
-        for field in self.handle.schema:
-            if field.name not in rows.schema.names:
-                rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+        stream = (rows if isinstance(rows, Stream) else whole(rows)).mapped(
+            partial(_with_all, schema=self.handle.schema)
+        )
 
         def add() -> lance.LanceDataset:
             recorded = dict(properties or {})
             return lance.write_dataset(
-                rows, self.fresh(), mode="append", transaction_properties=recorded
+                stream.read(), self.fresh(), mode="append", transaction_properties=recorded
             )
 
         added = with_retries(add, what=f"append to {self.name}", retry_on=is_conflict)
@@ -212,6 +215,13 @@ class Table:
         except (OSError, RuntimeError) as error:
             level = logging.DEBUG if is_conflict(error) else logging.WARNING
             log.log(level, "upkeep of %s failed", self.name, exc_info=True)
+
+
+def _with_all(rows: pa.Table, *, schema: pa.Schema) -> pa.Table:
+    for field in schema:
+        if field.name not in rows.schema.names:
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    return rows
 
 
 def read_rows(
