@@ -10,16 +10,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ailake import clock
+from ailake.bulk import BulkWriter
 from ailake.changing import Changer
 from ailake.core.accesses import AccessEvent
-from ailake.core.drafts import Draft, Items, check_id, check_metadata, drafts_of
+from ailake.core.drafts import Draft, Items, check_id, check_metadata
 from ailake.core.episodic import unit_interval
 from ailake.core.filters import Predicate, conjunction
 from ailake.core.instants import EARLIEST, as_utc
 from ailake.core.messages import drafts_of_messages
 from ailake.core.records import ForgetReport, MemoryRecord, Remembered, Scope
 from ailake.errors import InvalidInputError, NotFoundError
-from ailake.parts import GivenVectors
+from ailake.parts import Embedded, GivenVectors, read_items
 from ailake.progress import progress_bar
 from ailake.reading import MemoryReader
 from ailake.storage import memories
@@ -121,13 +122,17 @@ class Memory(MemoryReader):
         Raises:
             InvalidInputError: An item is wrong, named by its position; nothing was written.
         """
-        drafts = drafts_of(items, default_session=self.session_id)
+        given = read_items(items, default_session=self.session_id, dim=self.embedder.dim)
         instant = clock.resolve_now(now)
-        vectors = GivenVectors.of(drafts, self.embedder.dim)
         self.store.ensure_writable()
-        writer = Writer(self.store, self.embedder, self.scope)
-        with progress_bar("remembering", total=len(drafts), shown=progress) as advance:
-            return writer.write(drafts, vectors, judge=judge, now=instant, advance=advance)
+        with progress_bar("remembering", total=len(given.drafts), shown=progress) as advance:
+            if isinstance(given, Embedded):
+                bulk = BulkWriter(self.store, self.scope, judge=judge, now=instant)
+                return bulk.write(given.drafts, given.vectors, advance=advance)
+            writer = Writer(self.store, self.embedder, self.scope)
+            return writer.write(
+                given.drafts, given.vectors, judge=judge, now=instant, advance=advance
+            )
 
     def add_messages(
         self,

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ailake import clock
-from ailake.core.drafts import Draft
+from ailake.core.columnar import Columns, read_frame
+from ailake.core.drafts import Draft, Items, as_table, drafts_of
 from ailake.core.remembering import Addition, DuplicateKey, Plan, duplicate_keys
 from ailake.embed import EmbeddedPassages, Vectors, check_vector, check_vectors
 
@@ -54,6 +55,40 @@ class GivenVectors:
         rows = np.empty((len(self.known), self.matrix.shape[1]), np.float32)
         rows[self.known] = self.matrix
         return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Drafts that all bring their vectors, float32 (n, dim)."""
+
+    drafts: Columns
+    vectors: Vectors
+
+
+@dataclass(frozen=True, slots=True)
+class Unembedded:
+    """Drafts of which some have no vector yet."""
+
+    drafts: Sequence[Draft]
+    vectors: GivenVectors
+
+
+def read_items(items: Items, *, default_session: str, dim: int) -> Embedded | Unembedded:
+    """Check what is given to ``remember_many``.
+
+    Raises:
+        InvalidInputError: The first bad item, named by its position.
+    """
+    table = as_table(items)
+    frame = None if table is None else read_frame(table, default_session=default_session)
+    if frame is not None:
+        vectors = check_vectors(frame.vectors, dim=dim, name="vector of item")
+        return Embedded(frame.columns, vectors)
+    drafts = drafts_of(items if table is None else table, default_session=default_session)
+    given = GivenVectors.of(drafts, dim)
+    if drafts and given.known.all():
+        return Embedded(Columns.of_drafts(drafts), given.matrix)
+    return Unembedded(drafts, given)
 
 
 @dataclass(slots=True)

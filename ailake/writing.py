@@ -106,7 +106,7 @@ class Writer:
         while True:
             self._embed(part, plan, advance)
             with self.store.committing():
-                if view is not None and self._is_outdated(view):
+                if view is not None and view.is_outdated(self.store.episodic.version):
                     view = self._look(part)
                     plan = self._plan(part, view)
                 # What another thread has logged since the drain is no row yet that could change.
@@ -120,9 +120,6 @@ class Writer:
     def _look(self, part: Part) -> ReadView | None:
         """Return what is kept at present, where the plan depends on it."""
         return self.store.rows_view() if part.judge or part.given_ids else None
-
-    def _is_outdated(self, view: ReadView) -> bool:
-        return bool(view.logged) or self.store.episodic.version != view.dataset.version
 
     def _plan(self, part: Part, view: ReadView | None) -> Plan:
         ids: Mapping[str, Remembered] = {}

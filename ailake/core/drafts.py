@@ -155,6 +155,13 @@ _CHECKS: dict[str, Any] = {
     # Only who knows the embedder can check it.
     "vector": _keep,
 }
+
+
+def check_field(name: str, value: object) -> Any:
+    """Return the value of an argument of ``remember`` other than the text, or refuse it."""
+    return _CHECKS[name](value, name=name)
+
+
 FIELD_NAMES = frozenset(field.name for field in fields(Draft)) - {"text"}
 
 
@@ -167,6 +174,11 @@ class ArrowExportable(Protocol):
 
 
 Items = Iterable[Mapping[str, Any]] | ArrowExportable
+
+
+def as_table(items: Items) -> pa.Table | None:
+    """Return a frame as an Arrow table, and None for anything else; some can be read but once."""
+    return pa.table(items) if isinstance(items, ArrowExportable) else None
 
 
 def drafts_of(items: Items, *, default_session: str = "") -> list[Draft]:
@@ -196,8 +208,9 @@ def _draft_at(position: int, item: object, *, default_session: str) -> Draft:
 def _mappings(items: Items) -> Iterable[Mapping[str, Any]]:
     if isinstance(items, (str, bytes, Mapping)):
         raise InvalidInputError.of("items", got=items, wanted="a list of mappings, or a frame")
-    if isinstance(items, ArrowExportable):
-        return _rows(pa.table(items))
+    table = as_table(items)
+    if table is not None:
+        return _rows(table)
     if not isinstance(items, Iterable):
         raise InvalidInputError.of("items", got=items, wanted="a list of mappings, or a frame")
     return items
@@ -211,11 +224,10 @@ def _rows(table: pa.Table) -> Iterable[Mapping[str, Any]]:
             column = table.column(index).cast(microseconds, safe=False)
             table = table.set_column(index, field.name, column)
     vectors: NDArray[np.generic] | None = None
-    if "vector" in table.column_names and _is_matrix(table["vector"]):
+    if "vector" in table.column_names:
         # As lists of Python floats they would be a hundred times as slow and large.
-        flat = table["vector"].combine_chunks().flatten()
-        vectors = flat.to_numpy(zero_copy_only=False).reshape(table.num_rows, -1)
-        table = table.drop_columns("vector")
+        vectors = matrix_of(table["vector"])
+        table = table if vectors is None else table.drop_columns("vector")
     position = 0
     for batch in table.to_batches(max_chunksize=8_192):
         for row in batch.to_pylist():
@@ -223,6 +235,14 @@ def _rows(table: pa.Table) -> Iterable[Mapping[str, Any]]:
                 row["metadata"] = _parse_metadata(row["metadata"])
             yield row if vectors is None else {**row, "vector": vectors[position]}
             position += 1
+
+
+def matrix_of(column: pa.ChunkedArray) -> "NDArray[np.generic] | None":
+    """Return a column of lists as an array, (n, k); None where they differ in length."""
+    if not _is_matrix(column):
+        return None
+    flat = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    return flat.reshape(len(column), -1)
 
 
 def _is_matrix(column: pa.ChunkedArray) -> bool:

@@ -66,18 +66,14 @@ def episodic_rows(
         vectors: Their embeddings, (n, dim), stored as float16.
         embedder_id: Id of the embedder that the lake was made with.
     """
-    count, dim = vectors.shape
-    schema = arrow_schema("episodic", dim=dim, embedder_id=embedder_id)
     drafts = [memory.draft for memory in memories]
     scopes = [memory.scope for memory in memories]
     outcomes = [memory.outcome for memory in memories]
     events = _instants([draft.event_time for draft in drafts])
     created = _instants([memory.created_at for memory in memories])
-    flat = pa.array(vectors.astype(np.float16).ravel())
     columns: dict[str, Any] = {
         "chunk_id": [outcome.id for outcome in outcomes],
         "chunk_text": [draft.text for draft in drafts],
-        "embedding": pa.FixedSizeListArray.from_arrays(flat, dim),
         "agent_id": [scope.agent_id for scope in scopes],
         "user_id": [scope.user_id for scope in scopes],
         "project_id": [scope.project_id for scope in scopes],
@@ -93,8 +89,6 @@ def episodic_rows(
         "event_time": events,
         "expires_at": _instants([draft.expires_at for draft in drafts]),
         "last_accessed_at": pc.coalesce(events, created),
-        "recency_weight": pa.repeat(pa.scalar(1.0, pa.float32()), count),
-        "access_count": pa.repeat(pa.scalar(0, pa.uint32()), count),
         "folded_through": [memory.folded_through for memory in memories],
         "state": [_state(memory).value for memory in memories],
         "merged_into": [memory.merged_into for memory in memories],
@@ -105,7 +99,29 @@ def episodic_rows(
         "rules_version": [memory.rules_version for memory in memories],
         "metadata": [draft.metadata for draft in drafts],
     }
-    arrays = [_array(columns[field.name], field.type) for field in schema]
+    return complete_rows(columns, vectors, embedder_id=embedder_id)
+
+
+def complete_rows(
+    columns: Mapping[str, Any], vectors: NDArray[np.floating[Any]], *, embedder_id: str
+) -> pa.Table:
+    """Return rows of ``episodic`` that nobody has met yet.
+
+    Args:
+        columns: The columns that are not the same in all such rows: n values, or one for all.
+        vectors: The embeddings, (n, dim), stored as float16.
+        embedder_id: Id of the embedder that the lake was made with.
+    """
+    _, dim = vectors.shape
+    schema = arrow_schema("episodic", dim=dim, embedder_id=embedder_id)
+    flat = pa.array(vectors.ravel()).cast(pa.float16(), safe=False)
+    whole = {
+        "embedding": pa.FixedSizeListArray.from_arrays(flat, dim),
+        "recency_weight": 1.0,
+        "access_count": 0,
+        **columns,
+    }
+    arrays = [_array(whole[field.name], field.type, len(vectors)) for field in schema]
     return pa.table(arrays, schema=schema)
 
 
@@ -170,7 +186,7 @@ def passage_rows(
     ids, parts, starts, ends = zip(*flat, strict=True) if flat else ((), (), (), ())
     columns: dict[str, Any] = {
         "chunk_id": ids,
-        **{name: [getattr(scope, name)] * len(flat) for name in SCOPE_COLUMNS},
+        **{name: getattr(scope, name) for name in SCOPE_COLUMNS},
         "part": parts,
         "start": starts,
         "end": ends,
@@ -178,7 +194,7 @@ def passage_rows(
     schema = arrow_schema("passages", dim=dim, embedder_id=embedder_id)
     halves = pa.array(vectors.astype(np.float16).ravel())
     columns["embedding"] = pa.FixedSizeListArray.from_arrays(halves, dim)
-    arrays = [_array(columns[field.name], field.type) for field in schema]
+    arrays = [_array(columns[field.name], field.type, len(flat)) for field in schema]
     return pa.table(arrays, schema=schema)
 
 
@@ -193,8 +209,12 @@ def _instants(values: Sequence[datetime | None]) -> pa.Array:
     return pa.array(values, pa.timestamp("us", "UTC")).cast(INSTANT)
 
 
-def _array(values: Any, kind: pa.DataType) -> pa.Array:
-    return values if isinstance(values, pa.Array) else pa.array(values, kind)
+def _array(values: Any, kind: pa.DataType, count: int) -> pa.Array | pa.ChunkedArray:
+    if isinstance(values, str | int | float):
+        return pa.repeat(pa.scalar(values, kind), count)
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values if values.type == kind else values.cast(kind)
+    return pa.array(values, kind)
 
 
 def to_pylist(table: pa.Table) -> list[dict[str, Any]]:

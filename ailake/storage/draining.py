@@ -105,14 +105,14 @@ def _replayed(path: Path) -> Sequence[LoggedMemory]:
 
 
 def _twins(view: ReadView, memories: Sequence[LoggedMemory]) -> Twins:
-    keys: dict[Scope, list[DuplicateKey]] = {}
+    digests: dict[Scope, set[str]] = {}
     for logged in memories:
-        keys.setdefault(logged.memory.scope, []).append(logged.memory.key)
+        digests.setdefault(logged.memory.scope, set()).add(logged.memory.digest)
     # Whether one is still visible is asked for each memory at its own instant.
     earliest = min(logged.memory.created_at for logged in memories)
     return {
         (scope, key): twins
-        for scope, wanted in keys.items()
+        for scope, wanted in digests.items()
         for key, twins in duplicates(view, scope, wanted, earliest).items()
     }
 

@@ -224,14 +224,21 @@ def live_duplicates(
     view: ReadView, scope: Scope, keys: Sequence[DuplicateKey], now: datetime
 ) -> dict[DuplicateKey, Twin]:
     """Return for each of the keys the scope's earliest visible memory that has it."""
-    return {key: twins[0] for key, twins in duplicates(view, scope, keys, now).items()}
+    return live_twins(view, scope, {key.digest for key in keys}, now)
+
+
+def live_twins(
+    view: ReadView, scope: Scope, digests: Collection[str], now: datetime
+) -> dict[DuplicateKey, Twin]:
+    """Return the same for all keys with one of the digests; an empty one is none."""
+    return {key: twins[0] for key, twins in duplicates(view, scope, digests, now).items()}
 
 
 def duplicates(
-    view: ReadView, scope: Scope, keys: Sequence[DuplicateKey], now: datetime
+    view: ReadView, scope: Scope, digests: Collection[str], now: datetime
 ) -> dict[DuplicateKey, list[Twin]]:
-    """Return all the scope's memories visible at ``now`` that have one of the keys, by key."""
-    digests = {key.digest for key in keys if key.digest}
+    """Return all the scope's memories visible at ``now`` with one of the digests, by key."""
+    digests = set(digests) - {""}
     if not digests:
         return {}
     rows: list[Mapping[str, Any]] = [*to_pylist(view.stored("dedupe_key", digests, _TWIN))]

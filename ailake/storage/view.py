@@ -43,6 +43,14 @@ class ReadView:
     entries: Entries = field(default_factory=dict)
     logged: tuple[WaitingRow, ...] = ()
 
+    def is_outdated(self, version: int) -> bool:
+        """Tell whether, under the write lock, what is kept differs from what is seen here.
+
+        Args:
+            version: The table's present one.
+        """
+        return bool(self.logged) or version != self.dataset.version
+
     def stored(self, column: str, values: Collection[str], columns: tuple[str, ...]) -> pa.Table:
         """Return columns of the dataset's rows that have one of some ids or duplicate keys."""
         return self.keys.rows(self.dataset, column, values, columns)

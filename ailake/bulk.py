@@ -1,0 +1,102 @@
+"""Writing many memories that all bring their vectors, column by column."""
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+
+from ailake import clock
+from ailake.core.bulk import Batch, BulkPlan, BulkRows, plan_bulk
+from ailake.core.columnar import Columns
+from ailake.core.records import Remembered, Scope
+from ailake.core.rows import expiry_rows
+from ailake.embed import Vectors
+from ailake.progress import Advance
+from ailake.storage.memories import known_outcomes, live_twins
+from ailake.storage.store import Store
+from ailake.storage.streams import Stream
+from ailake.storage.view import ReadView
+from ailake.writing import COMMIT_ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class BulkWriter:
+    """Writes memories of one scope into a lake, with the same effect as ``Writer.write``."""
+
+    store: Store
+    scope: Scope
+    judge: bool
+    now: datetime
+
+    def write(self, columns: Columns, vectors: Vectors, *, advance: Advance) -> list[Remembered]:
+        """Store the drafts in commits of up to 131,072 rows, each as ``Writer.write`` says.
+
+        Args:
+            columns: The drafts.
+            vectors: Their embeddings, checked, float32 (n, dim).
+            advance: Told the number of drafts that are done.
+        """
+        if len(columns) > COMMIT_ROWS:
+            # Refuse an id of another scope before the first commit, not between two.
+            known_outcomes(self.store.rows_view(), self.scope, _given(columns.ids()))
+        outcomes: list[Remembered] = []
+        for start in range(0, len(columns), COMMIT_ROWS):
+            share = columns.slice(start, COMMIT_ROWS)
+            outcomes += self._write_share(share, vectors[start : start + COMMIT_ROWS])
+            advance(len(share))
+        return outcomes
+
+    def _write_share(self, columns: Columns, vectors: Vectors) -> list[Remembered]:
+        batch = self._batch(columns)
+        view = self._look(batch)
+        plan = self._plan(batch, view)
+        with self.store.committing():
+            if view is not None and view.is_outdated(self.store.episodic.version):
+                plan = self._plan(batch, self._look(batch))
+            with ThreadPoolExecutor(1) as pool:
+                # While the engine encodes rows, which takes it one core and no interpreter.
+                outcomes = pool.submit(plan.outcomes, batch)
+                self._commit(batch, plan, vectors)
+        self.store.episodic.tidy()
+        return outcomes.result()
+
+    def _batch(self, columns: Columns) -> Batch:
+        ids = columns.ids()
+        fresh = clock.new_ids(len(columns))
+        return Batch(
+            columns,
+            ids=[new if given is None else given for given, new in zip(ids, fresh, strict=True)],
+            given_ids=_given(ids),
+            digests=columns.digests(),
+            judge=self.judge,
+            now=self.now,
+        )
+
+    def _look(self, batch: Batch) -> ReadView | None:
+        return self.store.rows_view() if self.judge or batch.given_ids else None
+
+    def _plan(self, batch: Batch, view: ReadView | None) -> BulkPlan:
+        if view is None:
+            return plan_bulk(batch, known_ids={}, known_keys={})
+        ids = known_outcomes(view, self.scope, batch.given_ids)
+        digests = batch.digests if self.judge else ()
+        twins = live_twins(view, self.scope, digests, self.now)
+        return plan_bulk(batch, known_ids=ids, known_keys=twins)
+
+    def _commit(self, batch: Batch, plan: BulkPlan, vectors: Vectors) -> None:
+        """Write the plan; the rows come last, so that what failed before them has added nothing."""
+        episodic, journal = self.store.episodic, self.store.journal
+        if plan.decided.extensions:
+            episodic.upsert(expiry_rows(plan.decided.extensions))
+        journal.record_refreshes(self.scope, plan.decided.refreshes)
+        if not len(plan.places):
+            return
+        # What the journal says of a given id so far belongs to a memory that was forgotten.
+        through = journal.table.version if batch.given_ids else 0
+        identity = self.store.embedder.id
+        rows = BulkRows(batch, plan, vectors, self.scope, identity, through)
+        episodic.sync(episodic.append(Stream(len(plan.places), rows.rows_of)))
+
+
+def _given(ids: Iterable[str | None]) -> list[str]:
+    return [one for one in ids if one is not None]

@@ -1,0 +1,217 @@
+"""Drafts column by column: a frame is checked as a whole, not as a hundred thousand objects.
+
+What is checked here is what ``Draft.of`` checks, but it is only ever found right. A frame with
+anything wrong or unusual in it is left to ``drafts_of``, which reads it row by row and either
+takes it or names the first bad item.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ailake.core.drafts import (
+    FIELD_NAMES,
+    MAX_TEXT_LENGTH,
+    Draft,
+    check_field,
+    check_id,
+    check_metadata,
+    matrix_of,
+)
+from ailake.core.instants import EARLIEST, LATEST
+from ailake.core.judge import dedupe_digest, dedupe_key
+from ailake.core.records import SourceClass
+from ailake.errors import InvalidInputError
+
+MICROSECONDS = pa.timestamp("us", "UTC")
+
+_TYPES = {
+    "importance": pa.float64(),
+    "confidence": pa.float64(),
+    "event_time": MICROSECONDS,
+    "expires_at": MICROSECONDS,
+}
+_DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(Draft)}
+_NAMES = tuple(name for name in _DEFAULTS if name != "vector")
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The fields of n drafts, their vectors aside.
+
+    Attributes:
+        table: The fields that differ, by their names in ``Draft``; nulls only where it has None.
+        constants: Those that are the same in every draft.
+    """
+
+    table: pa.Table
+    constants: Mapping[str, Any]
+
+    @classmethod
+    def of_drafts(cls, drafts: Sequence[Draft]) -> Self:
+        """Turn drafts that have been checked into columns."""
+        values = {name: [getattr(draft, name) for draft in drafts] for name in _NAMES}
+        constants = {
+            name: column[0]
+            for name, column in values.items()
+            if name != "text" and column.count(column[0]) == len(column)
+        }
+        varied = {name: column for name, column in values.items() if name not in constants}
+        arrays = [pa.array(c, _TYPES.get(name, pa.string())) for name, c in varied.items()]
+        return cls(pa.table(arrays, list(varied)), constants)
+
+    def __len__(self) -> int:
+        """Return the number of drafts."""
+        return int(self.table.num_rows)
+
+    def slice(self, start: int, count: int) -> Self:
+        """Return consecutive drafts."""
+        return type(self)(self.table.slice(start, count), self.constants)
+
+    def take(self, places: Sequence[int] | NDArray[np.int64]) -> Self:
+        """Return the drafts at some places."""
+        return type(self)(self.table.take(pa.array(places, pa.int64())), self.constants)
+
+    def column(self, name: str) -> Any:
+        """Return a field as an Arrow column, or as the one value that all drafts have."""
+        return self.constants[name] if name in self.constants else self.table[name]
+
+    def drafts(self) -> list[Draft]:
+        """Return them one by one."""
+        return [Draft(**self.constants, **row) for row in self.table.to_pylist()]
+
+    def ids(self) -> list[str | None]:
+        """Return the ids that were given, None where none was."""
+        if "id" in self.constants:
+            return [self.constants["id"]] * len(self)
+        ids: list[str | None] = self.table["id"].to_pylist()
+        return ids
+
+    def digests(self) -> list[str]:
+        """Return what the rows' ``dedupe_key`` will be, as ``duplicate_keys`` does."""
+        digests = [dedupe_digest(dedupe_key(text)) for text in self.table["text"].to_pylist()]
+        source = self.column("source")
+        if isinstance(source, str):
+            return [""] * len(self) if source == SourceClass.GROUP_CHAT else digests
+        group = pc.equal(source, SourceClass.GROUP_CHAT.value).to_pylist()
+        return ["" if there else digest for digest, there in zip(digests, group, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Drafts that came as a frame, with a vector each.
+
+    Attributes:
+        vectors: A row per draft, of any type and width: only who knows the embedder can check it.
+    """
+
+    columns: Columns
+    vectors: NDArray[np.generic]
+
+
+def read_frame(table: pa.Table, *, default_session: str) -> Frame | None:
+    """Return a frame whose every item is right and brings a vector; None for any other."""
+    names = set(table.column_names)
+    usual = len(names) == table.num_columns and {"text", "vector"} <= names <= FIELD_NAMES | {
+        "text"
+    }
+    if not usual or not table.num_rows:
+        return None
+    constants = {**_DEFAULTS, "session_id": default_session}
+    try:
+        vectors = matrix_of(table["vector"])
+        columns = {
+            name: _READERS[name](table[name], name=name, default=constants[name])
+            for name in _NAMES
+            if name in names
+        }
+    # What Arrow can't convert or a check refuses: all of it is refused again row by row.
+    except (ValueError, OverflowError, NotImplementedError):
+        return None
+    if vectors is None:
+        return None
+    same = {name: constants[name] for name in _NAMES if name not in columns}
+    return Frame(Columns(pa.table(columns), same), vectors)
+
+
+def _strings(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    known = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    if not any(is_kind(kind) for is_kind in (*known, pa.types.is_null)):
+        raise InvalidInputError.of(name, got=column.type, wanted="strings")
+    return column.cast(pa.string())
+
+
+def _texts(column: pa.ChunkedArray, *, name: str, default: object) -> pa.ChunkedArray:
+    texts = _strings(column, name=name)
+    for chunk in texts.chunks:
+        # Nulls fail in `strip` as None has none.
+        if chunk.null_count or not all(map(str.strip, chunk.to_pylist())):
+            raise InvalidInputError.of(name, got=default, wanted="visible characters")
+    if pc.max(pc.utf8_length(texts)).as_py() > MAX_TEXT_LENGTH:
+        raise InvalidInputError.of(name, got="a longer one", wanted=f"at most {MAX_TEXT_LENGTH:,}")
+    return texts
+
+
+def _ids(column: pa.ChunkedArray, *, name: str, default: None) -> pa.ChunkedArray:  # noqa: ARG001
+    ids = _strings(column, name=name)
+    for value in ids.drop_null().to_pylist():
+        check_id(value)
+    return ids
+
+
+def _labels(column: pa.ChunkedArray, *, name: str, default: str) -> pa.ChunkedArray:
+    labels = _strings(column, name=name)
+    for value in pc.unique(labels).drop_null().to_pylist():
+        check_field(name, value)
+    return labels.fill_null(default)
+
+
+def _metadata(column: pa.ChunkedArray, *, name: str, default: str) -> pa.ChunkedArray:
+    if pa.types.is_struct(column.type):
+        values = [default if v is None else check_metadata(v) for v in column.to_pylist()]
+        return pa.chunked_array([pa.array(values, pa.string())])
+    given = _strings(column, name=name)
+    different = pc.unique(given).drop_null()
+    canonical = [check_metadata(json.loads(text)) for text in different.to_pylist()]
+    places = pc.index_in(given, value_set=different)
+    return pa.array(canonical, pa.string()).take(places.combine_chunks()).fill_null(default)
+
+
+def _unit_intervals(column: pa.ChunkedArray, *, name: str, default: float) -> pa.ChunkedArray:
+    if column.type not in {pa.float32(), pa.float64(), pa.null()}:
+        raise InvalidInputError.of(name, got=column.type, wanted="floats")
+    numbers = column.cast(pa.float64()).fill_null(default)
+    values = numbers.to_numpy()
+    if not ((values >= 0) & (values <= 1)).all():
+        raise InvalidInputError.of(name, got=column.type, wanted="numbers in [0, 1]")
+    return numbers
+
+
+def _instants(column: pa.ChunkedArray, *, name: str, default: None) -> pa.ChunkedArray:  # noqa: ARG001
+    kind = column.type
+    if not pa.types.is_null(kind) and not (pa.types.is_timestamp(kind) and kind.tz):
+        raise InvalidInputError.of(name, got=kind, wanted="timestamps with a timezone")
+    instants = column.cast(MICROSECONDS, safe=False)
+    first, last = (pa.scalar(bound, MICROSECONDS) for bound in (EARLIEST, LATEST))
+    if pc.any(pc.or_(pc.less(instants, first), pc.greater_equal(instants, last))).as_py():
+        raise InvalidInputError.of(name, got=kind, wanted="years from 1678 to 2261")
+    return instants
+
+
+_READERS: Mapping[str, Callable[..., pa.ChunkedArray]] = {
+    "text": _texts,
+    "importance": _unit_intervals,
+    "confidence": _unit_intervals,
+    **dict.fromkeys(("role", "speaker", "source", "kind", "session_id"), _labels),
+    "id": _ids,
+    "event_time": _instants,
+    "expires_at": _instants,
+    "metadata": _metadata,
+}
