@@ -53,21 +53,27 @@ class BulkWriter:
         with self.store.committing():
             if view is not None and view.is_outdated(self.store.episodic.version):
                 plan = self._plan(batch, self._look(batch))
+            version = self._commit(batch, plan, vectors)
             with ThreadPoolExecutor(1) as pool:
-                # While the engine encodes rows, which takes it one core and no interpreter.
-                outcomes = pool.submit(plan.outcomes, batch)
-                self._commit(batch, plan, vectors)
+                synced = pool.submit(self._sync, version)
+                outcomes = plan.outcomes(batch)
+                synced.result()
         self.store.episodic.tidy()
-        return outcomes.result()
+        return outcomes
+
+    def _sync(self, version: int | None) -> None:
+        if version is not None:
+            self.store.episodic.sync(version)
 
     def _batch(self, columns: Columns) -> Batch:
         ids = columns.ids()
+        given = _given(ids)
         fresh = clock.new_ids(len(columns))
         return Batch(
             columns,
-            ids=[new if given is None else given for given, new in zip(ids, fresh, strict=True)],
-            given_ids=_given(ids),
-            digests=columns.digests(),
+            ids=[own or new for own, new in zip(ids, fresh, strict=True)] if given else fresh,
+            given_ids=given,
+            digests=columns.digests() if self.judge else (),
             judge=self.judge,
             now=self.now,
         )
@@ -79,23 +85,25 @@ class BulkWriter:
         if view is None:
             return plan_bulk(batch, known_ids={}, known_keys={})
         ids = known_outcomes(view, self.scope, batch.given_ids)
-        digests = batch.digests if self.judge else ()
-        twins = live_twins(view, self.scope, digests, self.now)
+        twins = live_twins(view, self.scope, batch.digests, self.now)
         return plan_bulk(batch, known_ids=ids, known_keys=twins)
 
-    def _commit(self, batch: Batch, plan: BulkPlan, vectors: Vectors) -> None:
-        """Write the plan; the rows come last, so that what failed before them has added nothing."""
+    def _commit(self, batch: Batch, plan: BulkPlan, vectors: Vectors) -> int | None:
+        """Write the plan and return the version with its rows, where it has any, not synced yet.
+
+        The rows come last, so that what failed before them has added nothing.
+        """
         episodic, journal = self.store.episodic, self.store.journal
         if plan.decided.extensions:
             episodic.upsert(expiry_rows(plan.decided.extensions))
         journal.record_refreshes(self.scope, plan.decided.refreshes)
         if not len(plan.places):
-            return
+            return None
         # What the journal says of a given id so far belongs to a memory that was forgotten.
         through = journal.table.version if batch.given_ids else 0
         identity = self.store.embedder.id
         rows = BulkRows(batch, plan, vectors, self.scope, identity, through)
-        episodic.sync(episodic.append(Stream(len(plan.places), rows.rows_of)))
+        return episodic.append(Stream(len(plan.places), rows.rows_of))
 
 
 def _given(ids: Iterable[str | None]) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ailake import clock
-from ailake.core.columnar import Columns, read_frame
+from ailake.core.columnar import Columns, read_columns
 from ailake.core.drafts import Draft, Items, as_table, drafts_of
 from ailake.core.remembering import Addition, DuplicateKey, Plan, duplicate_keys
 from ailake.embed import EmbeddedPassages, Vectors, check_vector, check_vectors
@@ -67,7 +67,7 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True)
 class Unembedded:
-    """Drafts of which some have no vector yet."""
+    """Drafts of which some have no vector, or which are unusual in another way."""
 
     drafts: Sequence[Draft]
     vectors: GivenVectors
@@ -80,15 +80,13 @@ def read_items(items: Items, *, default_session: str, dim: int) -> Embedded | Un
         InvalidInputError: The first bad item, named by its position.
     """
     table = as_table(items)
-    frame = None if table is None else read_frame(table, default_session=default_session)
-    if frame is not None:
-        vectors = check_vectors(frame.vectors, dim=dim, name="vector of item")
-        return Embedded(frame.columns, vectors)
-    drafts = drafts_of(items if table is None else table, default_session=default_session)
-    given = GivenVectors.of(drafts, dim)
-    if drafts and given.known.all():
-        return Embedded(Columns.of_drafts(drafts), given.matrix)
-    return Unembedded(drafts, given)
+    given = items if table is None else table
+    whole = read_columns(given, default_session=default_session)
+    if whole is not None:
+        vectors = check_vectors(whole.vectors, dim=dim, name="vector of item")
+        return Embedded(whole.columns, vectors)
+    drafts = drafts_of(given, default_session=default_session)
+    return Unembedded(drafts, GivenVectors.of(drafts, dim))
 
 
 @dataclass(slots=True)

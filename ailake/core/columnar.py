@@ -1,12 +1,12 @@
-"""Drafts column by column: a frame is checked as a whole, not as a hundred thousand objects.
+"""Drafts column by column: a batch is checked as a whole, not as a hundred thousand objects.
 
-What is checked here is what ``Draft.of`` checks, but it is only ever found right. A frame with
+What is checked here is what ``Draft.of`` checks, but it is only ever found right. A batch with
 anything wrong or unusual in it is left to ``drafts_of``, which reads it row by row and either
 takes it or names the first bad item.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -22,10 +22,11 @@ from ailake.core.drafts import (
     check_field,
     check_id,
     check_metadata,
+    check_text,
     matrix_of,
 )
 from ailake.core.instants import EARLIEST, LATEST
-from ailake.core.judge import dedupe_digest, dedupe_key
+from ailake.core.judge import dedupe_digests
 from ailake.core.records import SourceClass
 from ailake.errors import InvalidInputError
 
@@ -52,19 +53,6 @@ class Columns:
 
     table: pa.Table
     constants: Mapping[str, Any]
-
-    @classmethod
-    def of_drafts(cls, drafts: Sequence[Draft]) -> Self:
-        """Turn drafts that have been checked into columns."""
-        values = {name: [getattr(draft, name) for draft in drafts] for name in _NAMES}
-        constants = {
-            name: column[0]
-            for name, column in values.items()
-            if name != "text" and column.count(column[0]) == len(column)
-        }
-        varied = {name: column for name, column in values.items() if name not in constants}
-        arrays = [pa.array(c, _TYPES.get(name, pa.string())) for name, c in varied.items()]
-        return cls(pa.table(arrays, list(varied)), constants)
 
     def __len__(self) -> int:
         """Return the number of drafts."""
@@ -95,7 +83,7 @@ class Columns:
 
     def digests(self) -> list[str]:
         """Return what the rows' ``dedupe_key`` will be, as ``duplicate_keys`` does."""
-        digests = [dedupe_digest(dedupe_key(text)) for text in self.table["text"].to_pylist()]
+        digests = dedupe_digests(self.table["text"])
         source = self.column("source")
         if isinstance(source, str):
             return [""] * len(self) if source == SourceClass.GROUP_CHAT else digests
@@ -104,40 +92,71 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
-    """Drafts that came as a frame, with a vector each.
+class WithVectors:
+    """Drafts that bring a vector each.
 
     Attributes:
-        vectors: A row per draft, of any type and width: only who knows the embedder can check it.
+        vectors: One per draft, in an array or a list, not checked: only who knows the embedder can.
     """
 
     columns: Columns
-    vectors: NDArray[np.generic]
+    vectors: NDArray[np.generic] | Sequence[object]
 
 
-def read_frame(table: pa.Table, *, default_session: str) -> Frame | None:
-    """Return a frame whose every item is right and brings a vector; None for any other."""
-    names = set(table.column_names)
-    usual = len(names) == table.num_columns and {"text", "vector"} <= names <= FIELD_NAMES | {
-        "text"
-    }
-    if not usual or not table.num_rows:
-        return None
+def read_columns(items: object, *, default_session: str) -> WithVectors | None:
+    """Return the drafts of a table, or of a list of dicts, where all are right and bring a vector.
+
+    Everything else gives None, and is for ``drafts_of``.
+    """
     constants = {**_DEFAULTS, "session_id": default_session}
     try:
-        vectors = matrix_of(table["vector"])
-        columns = {
-            name: _READERS[name](table[name], name=name, default=constants[name])
-            for name in _NAMES
-            if name in names
-        }
+        if isinstance(items, pa.Table):
+            return _of_table(items, constants)
+        if isinstance(items, list | tuple) and all(type(item) is dict for item in items):
+            return _of_dicts(items, constants)
     # What Arrow can't convert or a check refuses: all of it is refused again row by row.
-    except (ValueError, OverflowError, NotImplementedError):
+    except (ValueError, TypeError, OverflowError, NotImplementedError):
+        pass
+    return None
+
+
+def _are_usual(names: Collection[object]) -> bool:
+    return {"text", "vector"} <= set(names) <= {"text", *FIELD_NAMES}
+
+
+def _of_table(table: pa.Table, constants: Mapping[str, Any]) -> WithVectors | None:
+    names = table.column_names
+    if not table.num_rows or len(set(names)) < len(names) or not _are_usual(names):
         return None
+    vectors = matrix_of(table["vector"])
     if vectors is None:
         return None
+    columns = {
+        name: _READERS[name](table[name], name=name, default=constants[name])
+        for name in _NAMES
+        if name in names
+    }
     same = {name: constants[name] for name in _NAMES if name not in columns}
-    return Frame(Columns(pa.table(columns), same), vectors)
+    return WithVectors(Columns(pa.table(columns), same), vectors)
+
+
+def _of_dicts(
+    items: Sequence[Mapping[str, Any]], constants: Mapping[str, Any]
+) -> WithVectors | None:
+    names = set().union(*items)
+    if not _are_usual(names):
+        return None
+    vectors = [item.get("vector") for item in items]
+    if any(vector is None for vector in vectors):
+        return None
+    columns = {"text": pa.array([check_text(item["text"]) for item in items], pa.string())}
+    for name in _NAMES:
+        if name in names and name != "text":
+            given = (item.get(name) for item in items)
+            values = [constants[name] if v is None else check_field(name, v) for v in given]
+            columns[name] = pa.array(values, _TYPES.get(name, pa.string()))
+    same = {name: constants[name] for name in _NAMES if name not in columns}
+    return WithVectors(Columns(pa.table(columns), same), vectors)
 
 
 def _strings(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
@@ -150,10 +169,9 @@ def _strings(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
 
 def _texts(column: pa.ChunkedArray, *, name: str, default: object) -> pa.ChunkedArray:
     texts = _strings(column, name=name)
-    for chunk in texts.chunks:
-        # Nulls fail in `strip` as None has none.
-        if chunk.null_count or not all(map(str.strip, chunk.to_pylist())):
-            raise InvalidInputError.of(name, got=default, wanted="visible characters")
+    unclear = texts.filter(pc.invert(pc.match_substring_regex(texts, "[!-~]"))).to_pylist()
+    if texts.null_count or not all(map(str.strip, unclear)):
+        raise InvalidInputError.of(name, got=default, wanted="visible characters")
     if pc.max(pc.utf8_length(texts)).as_py() > MAX_TEXT_LENGTH:
         raise InvalidInputError.of(name, got="a longer one", wanted=f"at most {MAX_TEXT_LENGTH:,}")
     return texts

@@ -241,7 +241,9 @@ def matrix_of(column: pa.ChunkedArray) -> "NDArray[np.generic] | None":
     """Return a column of lists as an array, (n, k); None where they differ in length."""
     if not _is_matrix(column):
         return None
-    flat = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    # Joining chunks copies even one.
+    lists = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    flat: NDArray[np.generic] = lists.flatten().to_numpy(zero_copy_only=False)
     return flat.reshape(len(column), -1)
 
 

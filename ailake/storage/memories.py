@@ -238,11 +238,13 @@ def duplicates(
     view: ReadView, scope: Scope, digests: Collection[str], now: datetime
 ) -> dict[DuplicateKey, list[Twin]]:
     """Return all the scope's memories visible at ``now`` with one of the digests, by key."""
-    digests = set(digests) - {""}
-    if not digests:
+    wanted = list(filter(None, digests))
+    if not wanted:
         return {}
-    rows: list[Mapping[str, Any]] = [*to_pylist(view.stored("dedupe_key", digests, _TWIN))]
-    rows += [one.row for one in view.logged if one.row["dedupe_key"] in digests]
+    rows: list[Mapping[str, Any]] = [*to_pylist(view.stored("dedupe_key", wanted, _TWIN))]
+    if view.logged:
+        listed = set(wanted)
+        rows += [one.row for one in view.logged if one.row["dedupe_key"] in listed]
     seen = visible((scope,), predicate(None), now)
     # The earliest survives where judge=False has stored the same text twice.
     rows.sort(key=lambda row: (row["created_at"], row["chunk_id"]))
