@@ -160,9 +160,14 @@ def _of_dicts(
 
 
 def _strings(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_dictionary(column.type):
+        # Arrow has no cast of one whose values are string views, as those of polars are.
+        values = [
+            _strings(chunk.dictionary, name=name).take(chunk.indices) for chunk in column.chunks
+        ]
+        return pa.chunked_array(values, pa.string())
     known = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    if not any(is_kind(kind) for is_kind in (*known, pa.types.is_null)):
+    if not any(is_kind(column.type) for is_kind in (*known, pa.types.is_null)):
         raise InvalidInputError.of(name, got=column.type, wanted="strings")
     return column.cast(pa.string())
 
