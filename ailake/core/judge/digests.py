@@ -10,7 +10,7 @@ from ailake.core.judge.dedupe import dedupe_digest, dedupe_key
 # Printable ASCII, one space between words. The key of such a text is its lower case where it ends
 # in no mark that may be dropped, and its lower case without the mark after a lower-case letter.
 _PLAIN = r"^[!-~]+(?: [!-~]+)*$"
-_MARKED = r"[.,;!]$"
+_MARKS = pa.array([b".", b",", b";", b"!"])
 _DROPPED = r"[A-Za-z][.,;]$"
 
 
@@ -20,10 +20,10 @@ def dedupe_digests(texts: pa.ChunkedArray) -> list[str]:
 
 
 def _digests(texts: pa.Array) -> list[str]:
-    lower = pc.ascii_lower(texts)
+    lower = pc.ascii_lower(texts).cast(pa.binary())
     dropped = pc.match_substring_regex(texts, _DROPPED)
-    keys = pc.if_else(dropped, pc.binary_slice(lower.cast(pa.binary()), 0, -1), lower)
-    kept = pc.invert(pc.match_substring_regex(texts, _MARKED))
+    keys = pc.if_else(dropped, pc.binary_slice(lower, 0, -1), lower)
+    kept = pc.invert(pc.is_in(pc.binary_slice(lower, -1), value_set=_MARKS))
     plain = pc.and_(pc.match_substring_regex(texts, _PLAIN), pc.or_(dropped, kept))
     if not pc.any(plain).as_py():
         return [dedupe_digest(dedupe_key(text)) for text in texts.to_pylist()]
