@@ -26,7 +26,6 @@ from ailake.storage.view import ReadView
 
 if TYPE_CHECKING:
     from ailake.core.records import Scope
-    from ailake.core.remembering import DuplicateKey
     from ailake.storage.store import Store
 
 logger = logging.getLogger("ailake")
