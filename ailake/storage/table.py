@@ -22,7 +22,7 @@ from ailake.storage.filters import to_sql
 from ailake.storage.locks import LockedError, exclusive
 from ailake.storage.retries import ATTEMPTS, is_conflict, reading_again, with_retries
 from ailake.storage.streams import Stream, whole
-from ailake.storage.syncing import sync_append
+from ailake.storage.syncing import sync_version
 
 log = logging.getLogger("ailake")
 
@@ -71,6 +71,7 @@ class Table:
         self._lock = Lock()
         self._snapshot: lance.LanceDataset | None = None
         self._cleaned_at = int(handle.version)
+        self._on_disk: frozenset[str] = frozenset()
 
     @property
     def version(self) -> int:
@@ -121,8 +122,9 @@ class Table:
         return int(added.version)
 
     def sync(self, version: int) -> None:
-        """Sync to disk what the append that made a version wrote."""
-        sync_append(self.snapshot().checkout_version(version))
+        """Sync to disk all that a version consists of."""
+        dataset = self.snapshot().checkout_version(version)
+        self._on_disk = sync_version(dataset, self._on_disk)
 
     def upsert(self, rows: pa.Table) -> None:
         """Write rows over those with the same ``chunk_id`` and add the others, in one commit.
