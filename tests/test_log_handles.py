@@ -3,19 +3,24 @@
 import gc
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ailake
+from ailake.storage import draining, upkeep
 from ailake.storage import log as logs
 from ailake.storage.draining import VISIBLE_AFTER
+from ailake.storage.locks import WRITE, exclusive
+from ailake.storage.store import EXIT_PATIENCE, Store
 
 PATIENCE = 60.0
 VECTOR = np.ones(64)
@@ -27,6 +32,13 @@ def segments(lake: ailake.Lake) -> list[Path]:
 
 def texts(memory: ailake.Memory) -> list[str]:
     return [record.text for record in memory.list(limit=1_000)]
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_one_handle_is_closed_while_another_goes_on(lake: ailake.Lake) -> None:
@@ -102,6 +114,26 @@ def test_closing_while_a_thread_writes(tmp_path: Path, caplog: pytest.LogCapture
     assert not caplog.records
 
 
+def test_closing_beside_the_background_drain_warns_of_nothing(
+    lake: ailake.Lake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It waits for the lock that the closing thread holds, and must not find the lake closed."""
+    monkeypatch.setattr(upkeep, "DELAY", 0.0)
+    wake, drain = lake.store.drainer.wake, draining._drain
+
+    def slowly(opened: Store) -> None:
+        wake(at_once=True)
+        time.sleep(0.3)
+        drain(opened)
+
+    monkeypatch.setattr(lake.store.drainer, "wake", lambda **_: None)
+    lake.memory("a").remember("tea")
+    monkeypatch.setattr(draining, "_drain", slowly)
+    lake.close()
+    assert not segments(lake)
+    assert not caplog.records
+
+
 def test_a_folder_that_is_removed_is_told(lake: ailake.Lake) -> None:
     memory = lake.memory("a")
     memory.remember("tea", vector=VECTOR)
@@ -144,6 +176,42 @@ def test_a_forked_child_writes_to_a_segment_of_its_own(lake: ailake.Lake) -> Non
     assert sorted(texts(memory)) == ["child", "parent", "parent again"]
 
 
+def run(code: str, *arguments: object) -> str:
+    command = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+LAST_WORDS = """
+import sys, ailake
+lake = ailake.connect(sys.argv[1], embedder="hashing:16")
+lake.memory("a").remember("last words")
+"""
+KILLED = LAST_WORDS + "import os; os.kill(os.getpid(), 9)"
+AT_EXIT = """
+import sys, ailake, atexit
+lake = ailake.connect(sys.argv[1], embedder="hashing:16")
+atexit.register(lambda: lake.memory("a").remember("last words"))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", [LAST_WORDS, AT_EXIT])
+def test_an_exit_without_close_loses_nothing(tmp_path: Path, code: str) -> None:
+    assert run(code, tmp_path / "lake") == ""
+    with ailake.connect(tmp_path / "lake") as lake:
+        assert texts(lake.memory("a")) == ["last words"]
+
+
+@pytest.mark.slow
+def test_an_open_reader_finds_what_a_killed_process_left(tmp_path: Path) -> None:
+    with ailake.connect(tmp_path / "lake", embedder="hashing:16") as lake:
+        killed = subprocess.run([sys.executable, "-c", KILLED, lake.uri], check=False)
+        assert killed.returncode == -signal.SIGKILL
+        wait_until(lambda: texts(lake.memory("a")) == ["last words"])
+
+
 WRITER = """
 import sys, ailake
 with ailake.connect(sys.argv[1]) as lake:
@@ -170,6 +238,30 @@ def test_another_process_sees_it_soon(tmp_path: Path, *, stopped: bool) -> None:
             assert lake.memory("a").recall("tea")[0].text == "tea"
             writer.stdin.write("\n")
         assert writer.returncode == 0
+
+
+BUSY = """
+import sys, time, ailake
+lake = ailake.connect(sys.argv[1])
+print(flush=True)
+sys.stdin.readline()
+lake.memory("a").remember("tea")
+time.sleep(1)
+"""
+
+
+@pytest.mark.slow
+def test_an_exit_does_not_wait_for_another_process(tmp_path: Path) -> None:
+    with ailake.connect(tmp_path, embedder="hashing:16") as lake:
+        command = [sys.executable, "-c", BUSY, str(tmp_path)]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as writer:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "\n"
+            with exclusive(tmp_path, WRITE):
+                out, err = writer.communicate("\n", timeout=EXIT_PATIENCE + PATIENCE)
+        assert (writer.returncode, out, err) == (0, "", "")
+        assert texts(lake.memory("a")) == ["tea"]
 
 
 SPAWNING = """

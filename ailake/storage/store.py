@@ -33,6 +33,10 @@ log = logging.getLogger("ailake")
 MANY_WAITING = 1_000
 MAX_WAITING = 10_000
 
+# A process that ends does not wait longer for a drain, such as one whose lock another process
+# holds: what was logged is kept.
+EXIT_PATIENCE = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class EmbedderIdentity:
@@ -199,7 +203,7 @@ class Store:
 
 def _leave(drainer: Drainer, journal: Journal) -> None:
     """End a store that nobody closed; what is logged stays in the log for who opens the lake."""
-    drainer.stop()
+    drainer.stop(EXIT_PATIENCE)
     try:
         journal.flush()
     except (OSError, RuntimeError, AilakeError):

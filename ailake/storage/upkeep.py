@@ -43,13 +43,13 @@ class Drainer:
         with self._running:
             pass
 
-    def stop(self) -> None:
-        """Wait for a drain that is running, and start no other."""
+    def stop(self, patience: float | None = None) -> None:
+        """Start no other drain, and wait for one that is running, at most so many seconds."""
         self._stopped = True
         self._wanted.set()
         self._at_once.set()
         if self._thread is not None and self._thread is not current_thread():
-            self._thread.join()
+            self._thread.join(patience)
 
     def _start(self) -> None:
         with self._lock:
