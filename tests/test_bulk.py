@@ -1,8 +1,11 @@
 """Batches that are read and written column by column, against the same drafts one by one."""
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +23,9 @@ from ailake.core.judge import dedupe_digest, dedupe_digests, dedupe_key
 from ailake.core.records import Decision, Remembered, Scope, SourceClass
 from ailake.core.remembering import NewMemory, Twin, duplicate_keys, plan_batch
 from ailake.core.rows import episodic_rows
+from ailake.embed.checked import FLOAT16_MAX
 from ailake.errors import InvalidInputError
+from ailake.storage.locks import WRITE, exclusive
 from ailake.storage.streams import SLICE_ROWS, Stream
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -129,10 +134,12 @@ UNUSUAL = [
     [{"text": "x", "vector": [1.0] * DIM, 5: "a"}],
     [{"text": "\ud800", "vector": [1.0] * DIM}],
     [{"vector": [1.0] * DIM}],
+    [{"text": "x", "vector": [1.0] * DIM}, {"vector": [1.0] * DIM}],
     [],
     pa.table({"text": ["x"], "vector": [[1.0] * DIM], "importance": [1]}),
     pa.table({"text": ["x"], "vector": [[1.0] * DIM], "event_time": [datetime(2026, 1, 1)]}),  # noqa: DTZ001
     pa.table({"text": ["x", "y"], "vector": [[1.0] * DIM, [1.0]]}),
+    pa.table({"text": pa.array([b"x\xff"]).view(pa.string()), "vector": [[1.0] * DIM]}),
     pa.table([["x"], [[1.0] * DIM], ["a"], ["b"]], ["text", "vector", "kind", "kind"]),
 ]
 
@@ -147,6 +154,7 @@ def test_other_frames_of_the_same_values() -> None:
         "text": ["a", "b", "c"],
         "role": ["user", None, "tool"],
         "metadata": [{"a": 1}, None, {"a": 2}],
+        **dict.fromkeys(("kind", "importance", "event_time", "id"), [None] * 3),
         "vector": np.eye(3, DIM, dtype=np.float32),
     }
     types: dict[str, Any] = {"role": pl.Categorical, "vector": pl.Array(pl.Float32, DIM)}
@@ -273,10 +281,42 @@ def test_many_slices_keep_their_order_and_columns_of_others(lake: ailake.Lake) -
     assert rows["chunk_id"].to_pylist() == [outcome.id for outcome in outcomes]
     stored = rows["embedding"].combine_chunks().flatten().to_numpy().reshape(count, -1)
     assert np.array_equal(stored, vectors)
+    assert len({outcome.id for outcome in outcomes}) == count
     assert rows["theirs"].null_count == count
     assert len(lake.table("episodic").to_lance().get_fragments()) == 1
     again = memory.remember_many(frame, now=NOW)
     assert {outcome.decision for outcome in again} == {Decision.SKIP}
+
+
+def test_vectors_are_rounded_as_numpy_rounds_them() -> None:
+    bits = np.arange(0, 2**32, 9_973, dtype=np.uint32).view(np.float32)
+    kept = bits[np.abs(bits) < FLOAT16_MAX]
+    vectors = kept[: len(kept) // 16 * 16].reshape(-1, 16)
+    items = [{"text": f"n{n}", "vector": vector} for n, vector in enumerate(vectors)]
+    whole = read_columns(items, default_session="")
+    assert whole is not None
+    ids = [f"{n}" for n in range(len(items))]
+    batch = Batch(whole.columns, ids, (), (), judge=False, now=NOW)
+    plan = plan_bulk(batch, known_ids={}, known_keys={})
+    rows = BulkRows(batch, plan, vectors, Scope("a"), "e", 0).rows_of(0, len(items))
+    stored = rows["embedding"].combine_chunks().flatten().to_numpy().reshape(vectors.shape)
+    assert np.array_equal(stored, vectors.astype(np.float16))
+
+
+def test_what_was_written_since_the_look_counts(lake: ailake.Lake, tmp_path: Path) -> None:
+    frame = pa.table({"text": ["tea", "coffee"], "vector": [[1.0] * 64] * 2})
+    memory = lake.memory(agent_id="a")
+    with ailake.connect(tmp_path / "lake") as other, ThreadPoolExecutor(1) as pool:
+        with exclusive(lake.store.location.root, WRITE):
+            coming = pool.submit(memory.remember_many, frame, now=NOW)
+            time.sleep(0.3)
+            # By way of the log, for which nobody waits.
+            other.memory(agent_id="a").remember("Tea", id="first", now=NOW)
+            assert not coming.done()
+        outcomes = coming.result()
+    assert [outcome.decision for outcome in outcomes] == [Decision.SKIP, Decision.CREATE]
+    assert outcomes[0].id == "first"
+    assert memory.count(now=NOW) == 2
 
 
 def test_a_stream_is_made_again_after_a_conflict() -> None:

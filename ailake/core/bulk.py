@@ -59,11 +59,13 @@ class BulkPlan:
         places: The drafts that become rows, in order.
         met: The places of those that were decided one by one.
         decided: The plan of these.
+        expiries: When those of them expire that become rows: a repetition may have prolonged them.
     """
 
     places: NDArray[np.int64]
     met: Sequence[int]
     decided: Plan
+    expiries: Mapping[int, datetime | None]
 
     def outcomes(self, batch: Batch) -> list[Remembered]:
         """Return one outcome per draft, in order."""
@@ -72,10 +74,6 @@ class BulkPlan:
         for place, outcome in zip(self.met, self.decided.outcomes, strict=True):
             outcomes[place] = outcome
         return outcomes
-
-    def expiries(self) -> dict[int, datetime | None]:
-        """Return when the rows expire that were decided one by one: others may prolong them."""
-        return {self.met[one.position]: one.draft.expires_at for one in self.decided.additions}
 
 
 def plan_bulk(
@@ -106,10 +104,11 @@ def plan_bulk(
         judge=batch.judge,
         now=batch.now,
     )
+    expiries = {places[one.position]: one.draft.expires_at for one in decided.additions}
     becomes_row = np.ones(len(batch.columns), np.bool_)
     becomes_row[places] = False
-    becomes_row[[places[one.position] for one in decided.additions]] = True
-    return BulkPlan(np.flatnonzero(becomes_row), places, decided)
+    becomes_row[list(expiries)] = True
+    return BulkPlan(np.flatnonzero(becomes_row), places, decided, expiries)
 
 
 def _alike(template: Remembered, ids: Sequence[str]) -> list[Remembered]:
@@ -202,7 +201,7 @@ class BulkRows:
         return complete_rows(values, vectors, embedder_id=self.embedder_id)
 
     def _expiries(self, column: Any, places: NDArray[np.int64]) -> pa.Array:
-        changed = self.plan.expiries()
+        changed = self.plan.expiries
         expiries = _instants(column, len(places))
         if changed.keys().isdisjoint(places.tolist()):
             return expiries

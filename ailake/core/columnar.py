@@ -28,7 +28,6 @@ from ailake.core.drafts import (
 from ailake.core.instants import EARLIEST, LATEST
 from ailake.core.judge import dedupe_digests
 from ailake.core.records import SourceClass
-from ailake.errors import InvalidInputError
 
 MICROSECONDS = pa.timestamp("us", "UTC")
 
@@ -40,6 +39,10 @@ _TYPES = {
 }
 _DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(Draft)}
 _NAMES = tuple(name for name in _DEFAULTS if name != "vector")
+
+
+class _UnusualError(ValueError):
+    """A column that is wrong, or of a type that few have; nobody outside gets to see it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,7 @@ def _of_table(table: pa.Table, constants: Mapping[str, Any]) -> WithVectors | No
     if vectors is None:
         return None
     columns = {
-        name: _READERS[name](table[name], name=name, default=constants[name])
+        name: _filled(_READERS[name](table[name], name), constants[name])
         for name in _NAMES
         if name in names
     }
@@ -149,7 +152,7 @@ def _of_dicts(
     vectors = [item.get("vector") for item in items]
     if any(vector is None for vector in vectors):
         return None
-    columns = {"text": pa.array([check_text(item["text"]) for item in items], pa.string())}
+    columns = {"text": pa.array([check_text(item.get("text")) for item in items], pa.string())}
     for name in _NAMES:
         if name in names and name != "text":
             given = (item.get(name) for item in items)
@@ -159,76 +162,80 @@ def _of_dicts(
     return WithVectors(Columns(pa.table(columns), same), vectors)
 
 
-def _strings(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
+def _filled(column: pa.ChunkedArray, default: Any) -> pa.ChunkedArray:
+    return column.fill_null(default) if column.null_count and default is not None else column
+
+
+def _strings(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     if pa.types.is_dictionary(column.type):
         # Arrow has no cast of one whose values are string views, as those of polars are.
-        values = [
-            _strings(chunk.dictionary, name=name).take(chunk.indices) for chunk in column.chunks
-        ]
+        values = [_strings(chunk.dictionary, name).take(chunk.indices) for chunk in column.chunks]
         return pa.chunked_array(values, pa.string())
     known = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     if not any(is_kind(column.type) for is_kind in (*known, pa.types.is_null)):
-        raise InvalidInputError.of(name, got=column.type, wanted="strings")
-    return column.cast(pa.string())
+        raise _UnusualError(name)
+    strings = column.cast(pa.string())
+    strings.validate(full=True)
+    return strings
 
 
-def _texts(column: pa.ChunkedArray, *, name: str, default: object) -> pa.ChunkedArray:
-    texts = _strings(column, name=name)
+def _texts(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    texts = _strings(column, name)
     unclear = texts.filter(pc.invert(pc.match_substring_regex(texts, "[!-~]"))).to_pylist()
     if texts.null_count or not all(map(str.strip, unclear)):
-        raise InvalidInputError.of(name, got=default, wanted="visible characters")
+        raise _UnusualError(name)
     if pc.max(pc.utf8_length(texts)).as_py() > MAX_TEXT_LENGTH:
-        raise InvalidInputError.of(name, got="a longer one", wanted=f"at most {MAX_TEXT_LENGTH:,}")
+        raise _UnusualError(name)
     return texts
 
 
-def _ids(column: pa.ChunkedArray, *, name: str, default: None) -> pa.ChunkedArray:  # noqa: ARG001
-    ids = _strings(column, name=name)
+def _ids(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    ids = _strings(column, name)
     for value in ids.drop_null().to_pylist():
         check_id(value)
     return ids
 
 
-def _labels(column: pa.ChunkedArray, *, name: str, default: str) -> pa.ChunkedArray:
-    labels = _strings(column, name=name)
+def _labels(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    labels = _strings(column, name)
     for value in pc.unique(labels).drop_null().to_pylist():
         check_field(name, value)
-    return labels.fill_null(default)
+    return labels
 
 
-def _metadata(column: pa.ChunkedArray, *, name: str, default: str) -> pa.ChunkedArray:
+def _metadata(column: pa.ChunkedArray, name: str) -> pa.Array:
     if pa.types.is_struct(column.type):
-        values = [default if v is None else check_metadata(v) for v in column.to_pylist()]
-        return pa.chunked_array([pa.array(values, pa.string())])
-    given = _strings(column, name=name)
+        values = [None if v is None else check_metadata(v) for v in column.to_pylist()]
+        return pa.array(values, pa.string())
+    given = _strings(column, name)
     different = pc.unique(given).drop_null()
     canonical = [check_metadata(json.loads(text)) for text in different.to_pylist()]
     places = pc.index_in(given, value_set=different)
-    return pa.array(canonical, pa.string()).take(places.combine_chunks()).fill_null(default)
+    return pa.array(canonical, pa.string()).take(places.combine_chunks())
 
 
-def _unit_intervals(column: pa.ChunkedArray, *, name: str, default: float) -> pa.ChunkedArray:
+def _unit_intervals(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     if column.type not in {pa.float32(), pa.float64(), pa.null()}:
-        raise InvalidInputError.of(name, got=column.type, wanted="floats")
-    numbers = column.cast(pa.float64()).fill_null(default)
-    values = numbers.to_numpy()
+        raise _UnusualError(name)
+    numbers = column.cast(pa.float64())
+    values = numbers.drop_null().to_numpy()
     if not ((values >= 0) & (values <= 1)).all():
-        raise InvalidInputError.of(name, got=column.type, wanted="numbers in [0, 1]")
+        raise _UnusualError(name)
     return numbers
 
 
-def _instants(column: pa.ChunkedArray, *, name: str, default: None) -> pa.ChunkedArray:  # noqa: ARG001
+def _instants(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     kind = column.type
     if not pa.types.is_null(kind) and not (pa.types.is_timestamp(kind) and kind.tz):
-        raise InvalidInputError.of(name, got=kind, wanted="timestamps with a timezone")
+        raise _UnusualError(name)
     instants = column.cast(MICROSECONDS, safe=False)
     first, last = (pa.scalar(bound, MICROSECONDS) for bound in (EARLIEST, LATEST))
     if pc.any(pc.or_(pc.less(instants, first), pc.greater_equal(instants, last))).as_py():
-        raise InvalidInputError.of(name, got=kind, wanted="years from 1678 to 2261")
+        raise _UnusualError(name)
     return instants
 
 
-_READERS: Mapping[str, Callable[..., pa.ChunkedArray]] = {
+_READERS: Mapping[str, Callable[[pa.ChunkedArray, str], pa.ChunkedArray]] = {
     "text": _texts,
     "importance": _unit_intervals,
     "confidence": _unit_intervals,

@@ -19,6 +19,7 @@ from ailake.embed import (
     embed_documents,
     embed_query,
 )
+from ailake.embed.checked import _all_fit, _fit
 from ailake.errors import InvalidInputError
 
 DIM = 4
@@ -294,3 +295,30 @@ def test_the_dim_is_a_positive_int(dim: Any) -> None:
     embedder.dim = dim
     with pytest.raises(InvalidInputError, match=r"^dim of embedder 'answering': "):
         check_embedder(embedder)
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.floats(width=32) | st.floats(-70_000, 70_000, width=32), min_size=3, max_size=3
+        ),
+        min_size=1,
+    )
+)
+def test_lengths_tell_what_the_numbers_tell(rows: list[list[float]]) -> None:
+    vectors = np.array(rows, np.float32)
+    with np.errstate(over="ignore"):
+        scaled = [vectors, vectors * np.float32(1e-6), vectors * np.float32(1e-30)]
+    for some in scaled:
+        assert _all_fit(some) == _fit(some).all()
+
+
+def test_rows_of_an_array_are_checked_as_the_array() -> None:
+    whole = np.random.default_rng(3).standard_normal((5, 4))
+    for rows in (whole, list(whole), [list(row) for row in whole]):
+        assert np.array_equal(check_vectors(rows, dim=4, name="v"), whole.astype(np.float32))
+    mixed = [np.ones(4, np.float32), np.array(["a"] * 4)]
+    with pytest.raises(InvalidInputError, match="v 1"):
+        check_vectors(mixed, dim=4, name="v")
+    with pytest.raises(InvalidInputError, match="v 0: got a value of shape"):
+        check_vectors([np.ones((1, 4))] * 2, dim=4, name="v")
