@@ -68,10 +68,10 @@ class LoggedMemory:
 
 
 class Rest(Enum):
-    """What stands after the last whole record of a log file.
+    """What a log file holds beside whole records.
 
     TORN is a record whose writing was interrupted, so that nobody was told that it is kept.
-    DAMAGED is a record that no longer reads, with more bytes behind it.
+    DAMAGED is one that does not read, and that its writer may have been told is kept.
     """
 
     NOTHING = "nothing"
@@ -102,27 +102,47 @@ def replay(content: bytes) -> Replay:
         SchemaMismatchError: A newer release wrote the log.
     """
     memories: list[LoggedMemory] = []
-    place = 0
+    place, rest = 0, Rest.NOTHING
     while place < len(content):
-        if place + _HEAD.size > len(content):
-            return Replay(tuple(memories), Rest.TORN)
-        length, checksum = _HEAD.unpack_from(content, place)
-        end = place + _HEAD.size + length
-        payload = content[place + _HEAD.size : end]
-        if not length or crc32(payload) != checksum:
-            return Replay(tuple(memories), _rest(content, place, end))
-        memories += _decode(payload)
-        place = end
-    return Replay(tuple(memories), Rest.NOTHING)
+        payload = _payload(content, place)
+        if payload is not None:
+            memories += _decode(payload)
+            place += _HEAD.size + len(payload)
+            continue
+        found = _next_record(content, place + 1)
+        if found is None:
+            rest = Rest.TORN if rest is Rest.NOTHING and _is_torn(content, place) else Rest.DAMAGED
+            break
+        place, rest = found, Rest.DAMAGED
+    return Replay(tuple(memories), rest)
 
 
-def _rest(content: bytes, place: int, end: int) -> Rest:
+def _payload(content: bytes, place: int) -> bytes | None:
+    """Return the payload of the record at a place, where there is a whole one."""
+    if place + _HEAD.size > len(content):
+        return None
+    length, checksum = _HEAD.unpack_from(content, place)
+    payload = content[place + _HEAD.size : place + _HEAD.size + length]
+    return payload if length == len(payload) > 0 and crc32(payload) == checksum else None
+
+
+def _next_record(content: bytes, place: int) -> int | None:
+    """Return the place of the next whole record: what follows a damaged one was kept, too."""
+    start = content.find(_START, place + _HEAD.size)
+    while start >= 0:
+        if _payload(content, start - _HEAD.size) is not None:
+            return start - _HEAD.size
+        start = content.find(_START, start + 1)
+    return None
+
+
+def _is_torn(content: bytes, place: int) -> bool:
+    left = content[place:]
     # After a power cut a file may have grown by zeros that never became data.
-    if not any(content[place:]):
-        return Rest.TORN
-    # A length that no longer reads must not hide the records behind it.
-    follows = content.find(_START, place + _HEAD.size + 1) >= 0
-    return Rest.DAMAGED if follows or end < len(content) else Rest.TORN
+    if len(left) < _HEAD.size or not any(left):
+        return True
+    (length, _) = _HEAD.unpack_from(left)
+    return bool(_HEAD.size + length > len(left)) and left.count(_START) <= 1
 
 
 def _document(logged: LoggedMemory) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def _replayed(path: Path) -> Sequence[LoggedMemory]:
         kept.write_bytes(content)
         sync(kept)
         logger.error(
-            "a log segment is damaged: %d memories were read, the rest is kept in %s",
+            "a log segment is damaged: %d memories were read, and a copy of all of it is kept: %s",
             len(found.memories),
             kept,
         )

@@ -159,6 +159,8 @@ class Journal:
         ]
         rows = pa.table(arrays, schema=_SCHEMA)
         version = self.table.append(rows)
+        # Every read needs this table: a power cut must not leave it with files that are not there.
+        self.table.sync(version)
         with self._lock:
             if entries is self.buffer.leaving:
                 self.buffer.leaving = []

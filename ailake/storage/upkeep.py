@@ -78,7 +78,8 @@ class Drainer:
         try:
             with self._running:
                 return self._drain()
-        except (OSError, RuntimeError, AilakeError):
+        # ValueError: what pyarrow and the engine make of rows that don't fit the table.
+        except (OSError, RuntimeError, ValueError, AilakeError):
             # What was logged stays in the log, where every later drain finds it.
             log.warning("the log could not be drained; trying again", exc_info=True)
             self._wanted.set()
