@@ -16,7 +16,7 @@ from ailake.storage.memories import known_outcomes, live_twins
 from ailake.storage.store import Store
 from ailake.storage.streams import Stream
 from ailake.storage.view import ReadView
-from ailake.writing import COMMIT_ROWS
+from ailake.writing import COMMIT_ROWS, changes_logged
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +50,25 @@ class BulkWriter:
         batch = self._batch(columns)
         view = self._look(batch)
         plan = self._plan(batch, view)
-        with self.store.committing():
-            if view is not None and view.is_outdated(self.store.episodic.version):
-                plan = self._plan(batch, self._look(batch))
-            version = self._commit(batch, plan, vectors)
-            with ThreadPoolExecutor(1) as pool:
-                synced = pool.submit(self._sync, version)
-                outcomes = plan.outcomes(batch)
-                synced.result()
-        self.store.episodic.tidy()
+        while True:
+            with self.store.committing():
+                if view is not None and view.is_outdated(self.store.episodic.version):
+                    view = self._look(batch)
+                    plan = self._plan(batch, view)
+                ready = not changes_logged(plan.decided, view)
+                if ready:
+                    outcomes = self._commit_synced(batch, plan, vectors)
+            if ready:
+                self.store.episodic.tidy()
+                return outcomes
+
+    def _commit_synced(self, batch: Batch, plan: BulkPlan, vectors: Vectors) -> list[Remembered]:
+        version = self._commit(batch, plan, vectors)
+        # The outcomes are made while the disk is busy.
+        with ThreadPoolExecutor(1) as pool:
+            synced = pool.submit(self._sync, version)
+            outcomes = plan.outcomes(batch)
+            synced.result()
         return outcomes
 
     def _sync(self, version: int | None) -> None:

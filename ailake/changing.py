@@ -136,7 +136,8 @@ class Changer:
 
     def _row(self, memory_id: str) -> pa.Table:
         names = self.store.episodic.handle.schema.names
-        return self.store.rows_view().stored("chunk_id", [memory_id], tuple(names))
+        view = self.store.rows_view(committed=True)
+        return view.stored("chunk_id", [memory_id], tuple(names))
 
     def _set(self, memory_id: str, fields: Mapping[str, Any], *, now: datetime) -> None:
         # Only these columns: the engine fills in the others as they are when it commits.

@@ -61,7 +61,8 @@ class MemoryReader:
     ) -> Hits:
         """Return the memories that matter most for a query, best first.
 
-        The nearest memories are scored by distance / (recency x importance) and reordered.
+        All memories of a scope that fits into memory are scored, by distance / (recency x
+        importance); of a larger one the nearest. ``hits.exact`` tells whether none was left out.
 
         Args:
             query: Text, or its vector (dim,).

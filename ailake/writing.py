@@ -110,7 +110,7 @@ class Writer:
                     view = self._look(part)
                     plan = self._plan(part, view)
                 # What another thread has logged since the drain is no row yet that could change.
-                ready = part.is_ready(plan) and not _changes_logged(plan, view)
+                ready = part.is_ready(plan) and not changes_logged(plan, view)
                 if ready:
                     self._commit(part, plan)
             if ready:
@@ -150,7 +150,7 @@ class Writer:
 
     def _log(self, part: Part, plan: Plan, log: Log) -> None:
         """Log the plan; the rows come last, so that what failed before them has added nothing."""
-        self.store.journal.record_refreshes(self.scope, plan.refreshes)
+        self.store.journal.note_refreshes(self.scope, plan.refreshes)
         if plan.additions:
             vectors = part.vectors[positions(plan)].astype(np.float16)
             instant = clock.utc_now()
@@ -214,7 +214,8 @@ def add_passages(store: Store, scope: Scope, long: Mapping[str, EmbeddedPassages
         passages.append(store, passage_rows(split_up, vectors, scope=scope, embedder_id=identity))
 
 
-def _changes_logged(plan: Plan, view: ReadView | None) -> bool:
+def changes_logged(plan: Plan, view: ReadView | None) -> bool:
+    """Tell whether a plan changes what is only logged, which no table could change yet."""
     logged = () if view is None else view.logged
     return any(one.row["chunk_id"] in plan.extensions for one in logged)
 

@@ -206,3 +206,83 @@ def test_a_decay_run_without_accesses_reads_no_vector_again(
     memory.remember_many([{"text": "one more"}], now=NOW)
     assert len(memory.recall("n1", limit=100, now=NOW, touch=False)) == 50
     assert read == [1]
+
+
+def test_a_read_that_fails_leaves_nothing_half_held(
+    lake: ailake.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ailake.storage.resident import Resident
+
+    memory = lake.memory(agent_id="a")
+    items = [{"id": f"m{n}", "text": f"m{n}", "vector": np.eye(DIM)[n]} for n in range(6)]
+    memory.remember_many(items, now=NOW)
+    memory.recall(np.eye(DIM)[0], now=NOW, touch=False)
+    memory.forget(["m0", "m1"])
+    memory.update("m2", importance=1.0, now=NOW)
+    scan = Resident._scan
+
+    def failing(*_: object) -> Any:
+        raise ConnectionError
+
+    monkeypatch.setattr(Resident, "_scan", failing)
+    with pytest.raises(ConnectionError):
+        memory.recall(np.eye(DIM)[0], now=NOW, touch=False)
+    monkeypatch.setattr(Resident, "_scan", scan)
+    hits = memory.recall(np.eye(DIM)[0], limit=10, now=NOW, touch=False)
+    assert sorted(hit.id for hit in hits) == ["m2", "m3", "m4", "m5"]
+
+
+def test_a_reader_that_is_behind_takes_a_newer_version(lake: ailake.Lake) -> None:
+    from ailake.storage.retries import StaleSnapshotError
+
+    memory = lake.memory(agent_id="a")
+    memory.remember_many([{"id": f"m{n}", "text": f"m{n}"} for n in range(3)], now=NOW)
+    store = lake.store
+    behind = store.view()
+    memory.update("m1", importance=1.0, now=NOW)
+    memory.recall("m1", now=NOW, touch=False)
+    with pytest.raises(StaleSnapshotError):
+        store.held.rows(memory.scopes, behind.dataset, behind.passages, behind.entries)
+    hits = memory.recall("m1", limit=10, now=NOW, touch=False)
+    assert sorted(hit.id for hit in hits) == ["m0", "m1", "m2"]
+
+
+def test_a_table_that_was_restored(lake: ailake.Lake) -> None:
+    memory = lake.memory(agent_id="a")
+    memory.remember_many([{"id": f"m{n}", "text": f"m{n}"} for n in range(3)], now=NOW)
+    memory.recall("m1", now=NOW, touch=False)
+    before = lake.table("episodic").version
+    memory.forget("m1")
+    assert len(memory.recall("m1", limit=10, now=NOW, touch=False)) == 2
+    table = lake.table("episodic")
+    table.restore(before)
+    assert len(memory.recall("m1", limit=10, now=NOW, touch=False)) == 3
+    assert memory.get("m1", now=NOW).text == "m1"
+    assert memory.remember("another", id="m1", now=NOW).repeated
+
+
+def test_scopes_that_fit_one_by_one_but_not_together(
+    lake: ailake.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        items = [{"text": f"{name}{n}"} for n in range(100)]
+        lake.memory(agent_id=name).remember_many(items, now=NOW)
+    monkeypatch.setattr(held, "BUDGET", 2 * 100 * DIM * 4)
+    reader = lake.read([ailake.Scope(name) for name in "abc"])
+    assert len(reader.recall("a1", limit=1_000, now=NOW)) == 300
+    assert lake.store.held._held == {}
+
+
+def test_a_tag_and_a_backup_have_the_accesses_that_were_seen(
+    lake: ailake.Lake, tmp_path: Path
+) -> None:
+    memory = lake.memory(agent_id="a")
+    made = memory.remember("tea", now=NOW).id
+    memory.recall("tea", now=NOW)
+    assert memory.get(made, now=NOW).access_count == 1
+    lake.tag("t")
+    assert lake.at("t").memory(agent_id="a").get(made, now=NOW).access_count == 1
+    memory.recall("tea", now=NOW)
+    lake.backup(tmp_path / "copy")
+    with ailake.connect(tmp_path / "copy") as copy:
+        assert copy.memory(agent_id="a").get(made, now=NOW).access_count == 2

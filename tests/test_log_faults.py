@@ -164,7 +164,10 @@ def test_a_damaged_segment_is_kept_aside(
     other.flush()
     assert texts(memory) == ["tea", "milk", "water"]
     (kept,) = logs.folder_of(Path(lake.uri)).iterdir()
-    assert (kept.suffix, kept.read_bytes()) == (".damaged", bytes(content))
+    assert kept.suffix == ".damaged"
+    # What was read is not kept beside the table, where nobody would forget it.
+    assert b"milk" not in kept.read_bytes()
+    assert b"doffee" in kept.read_bytes() or b"boffee" in kept.read_bytes()
     assert "is damaged: 2 memories were read" in caplog.text
 
 

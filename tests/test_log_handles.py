@@ -20,7 +20,8 @@ from ailake.storage import draining, upkeep
 from ailake.storage import log as logs
 from ailake.storage.draining import VISIBLE_AFTER
 from ailake.storage.locks import WRITE, exclusive
-from ailake.storage.store import EXIT_PATIENCE, Store
+from ailake.storage.store import Store
+from ailake.storage.upkeep import EXIT_PATIENCE
 
 PATIENCE = 60.0
 VECTOR = np.ones(64)

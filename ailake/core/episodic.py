@@ -8,7 +8,7 @@ because its divisor is bounded by the float32 epsilon.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self, overload
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -242,6 +242,19 @@ def rank(
     """
     ids = np.asarray(chunk_ids, dtype=object)
     return np.lexsort((ids, -born, -weights, scores))
+
+
+def cosine_distances(
+    vectors: NDArray[np.floating[Any]], vector: NDArray[np.floating[Any]]
+) -> Floats:
+    """Return the cosine distance of each of n vectors to one, float64 (n,).
+
+    A vector of zeros, which another writer may have stored, is at distance 1 from everything.
+    """
+    stored = np.asarray(vectors, np.float32).reshape(-1, vector.size)
+    lengths = np.linalg.norm(stored, axis=1) * np.linalg.norm(vector)
+    similarity = stored @ np.asarray(vector, np.float32)
+    return np.asarray(1.0 - similarity / np.maximum(lengths, np.float32(1e-12)), np.float64)
 
 
 def days_between(since: NDArray[np.int64], now: int) -> Floats:

@@ -81,10 +81,15 @@ class Rest(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What a log file holds."""
+    """What a log file holds.
+
+    Attributes:
+        damage: The bytes that were no record, where the rest is DAMAGED.
+    """
 
     memories: tuple[LoggedMemory, ...]
     rest: Rest
+    damage: bytes = b""
 
 
 def encode(batch: Sequence[LoggedMemory]) -> bytes:
@@ -102,7 +107,7 @@ def replay(content: bytes) -> Replay:
         SchemaMismatchError: A newer release wrote the log.
     """
     memories: list[LoggedMemory] = []
-    place, rest = 0, Rest.NOTHING
+    place, damage = 0, b""
     while place < len(content):
         payload = _payload(content, place)
         if payload is not None:
@@ -110,11 +115,11 @@ def replay(content: bytes) -> Replay:
             place += _HEAD.size + len(payload)
             continue
         found = _next_record(content, place + 1)
-        if found is None:
-            rest = Rest.TORN if rest is Rest.NOTHING and _is_torn(content, place) else Rest.DAMAGED
-            break
-        place, rest = found, Rest.DAMAGED
-    return Replay(tuple(memories), rest)
+        if found is None and not damage and _is_torn(content, place):
+            return Replay(tuple(memories), Rest.TORN)
+        damage += content[place:found]
+        place = len(content) if found is None else found
+    return Replay(tuple(memories), Rest.DAMAGED if damage else Rest.NOTHING, damage)
 
 
 def _payload(content: bytes, place: int) -> bytes | None:

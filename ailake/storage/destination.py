@@ -13,6 +13,7 @@ from ailake.core.schema import TABLES
 from ailake.errors import ConflictError, InvalidInputError, ReadOnlyError
 from ailake.storage.location import Location
 from ailake.storage.locks import FOLDER, is_held, lifeline
+from ailake.storage.syncing import sync
 from ailake.storage.unfinished import MARKER, entries, session
 
 log = logging.getLogger("ailake")
@@ -119,11 +120,11 @@ class _Folder:
             target = self._root / source.name
             source.rename(target)
             self._moved.append(target)
-            _sync(self._root)
+            sync(self._root)
         self._finished = True
         (self._root / MARKER).rmdir()
-        _sync(self._root)
-        _sync(self._root.parent)
+        sync(self._root)
+        sync(self._root.parent)
 
     def abandon(self) -> None:
         if self._finished:
@@ -213,15 +214,5 @@ def _remove_if_empty(folder: Path) -> None:
 def _sync_tree(folder: Path) -> None:
     for parent, _, files in os.walk(folder):
         for file in files:
-            _sync(Path(parent) / file)
-        _sync(Path(parent))
-
-
-def _sync(path: Path) -> None:
-    if os.name == "nt" and path.is_dir():
-        return  # Windows can't open a folder, and needs not: its journal orders the renames.
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            sync(Path(parent) / file)
+        sync(Path(parent))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ailake.core.draining import DrainPlan, Twins, moved_id, plan_drain
 from ailake.core.log import LoggedMemory, Rest, replay
 from ailake.core.rows import episodic_rows, expiry_rows, nanoseconds
+from ailake.errors import AilakeError
 from ailake.storage import log as logs
 from ailake.storage.locks import WRITE, LockedError, exclusive
 from ailake.storage.memories import duplicates, scopes_of_ids
@@ -55,6 +56,14 @@ def settle(store: "Store") -> None:
     store.episodic.tidy()
 
 
+def settle_if_possible(store: "Store") -> None:
+    """Settle, where nothing is wrong with writing: what can be read is read all the same."""
+    try:
+        settle(store)
+    except (OSError, RuntimeError, AilakeError):
+        logger.warning("the log could not be drained", exc_info=True)
+
+
 def settle_stale(store: "Store") -> None:
     """Commit what its writer has left lying; whoever holds the write lock does so anyway."""
     root = store.location.root
@@ -64,6 +73,10 @@ def settle_stale(store: "Store") -> None:
         with exclusive(root, WRITE, wait=False):
             _drain(store)
     except LockedError:
+        return
+    except (OSError, RuntimeError, AilakeError):
+        # Not this reader's concern; the writer's own thread tells and tries again, too.
+        logger.warning("the log could not be drained", exc_info=True)
         return
     store.episodic.tidy()
 
@@ -93,10 +106,10 @@ def _replayed(path: Path) -> Sequence[LoggedMemory]:
     found = replay(content)
     if found.rest is Rest.DAMAGED:
         kept = path.with_suffix(logs.DAMAGED)
-        kept.write_bytes(content)
+        kept.write_bytes(found.damage)
         sync(kept)
         logger.error(
-            "a log segment is damaged: %d memories were read, and a copy of all of it is kept: %s",
+            "a log segment is damaged: %d memories were read, the rest is kept in %s",
             len(found.memories),
             kept,
         )

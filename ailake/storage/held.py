@@ -1,8 +1,10 @@
 """Which scopes are held in memory, and recall over all that one holds."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from threading import Lock
+from typing import Self
 
 import lance
 import numpy as np
@@ -17,6 +19,7 @@ from ailake.core.schema import filter_kinds
 from ailake.storage.filters import to_sql
 from ailake.storage.journal import UNCOMMITTED
 from ailake.storage.resident import Columns, Resident, Rows
+from ailake.storage.retries import StaleSnapshotError
 
 # In bytes of vectors: 170,000 of 384 numbers.
 BUDGET = 256 * 1024**2
@@ -59,57 +62,80 @@ class HeldScopes:
 
     def rows(
         self,
-        scope: Scope,
+        scopes: Sequence[Scope],
         dataset: lance.LanceDataset,
         passages: lance.LanceDataset,
         entries: Entries,
-    ) -> HeldRows | None:
-        """Return all of a scope's rows at these versions; None where they don't fit.
+    ) -> list[HeldRows] | None:
+        """Return all rows of some scopes at these versions; None where they don't fit together.
 
         Args:
-            scope: The scope.
+            scopes: The scopes.
             dataset: A version of ``episodic``.
             passages: The version of ``passages`` that goes with it.
             entries: The accesses that wait.
+
+        Raises:
+            StaleSnapshotError: Another thread is ahead; take a newer version.
         """
+        held = self._admitted(scopes, dataset, passages)
+        if held is None:
+            return None
+        found = []
+        for scope, one in zip(scopes, held, strict=True):
+            try:
+                found.append(one.rows(dataset, passages, entries))
+            except StaleSnapshotError:
+                raise
+            except BaseException:
+                # It may have been left between two versions: it is read anew.
+                self._drop(scope, one)
+                raise
+        self._make_room(keep=scopes, version=int(dataset.version))
+        return found
+
+    def _admitted(
+        self, scopes: Sequence[Scope], dataset: lance.LanceDataset, passages: lance.LanceDataset
+    ) -> "list[_HeldScope] | None":
         with self._lock:
-            held = self._held.get(scope)
-            if held is None:
-                held = self._admit(scope, dataset, passages)
-            if held is None:
+            held = [self._held.get(scope) for scope in scopes]
+            version = int(dataset.version)
+            if any(
+                version < self._refused.get(scope, -_RETRY_AFTER) + _RETRY_AFTER for scope in scopes
+            ):
                 return None
-            self._held[scope] = held
-            self._held.move_to_end(scope)
-            rows = held.update(dataset, passages, entries)
-            self._make_room(int(dataset.version))
-            return rows
+        # Counted without the lock: recalls of other scopes need not wait for it.
+        admitted = [
+            one or _HeldScope.of(scope, dataset, passages, dim=self._dim)
+            for scope, one in zip(scopes, held, strict=True)
+        ]
+        fits = sum(one.bytes for one in admitted) <= BUDGET
+        with self._lock:
+            for scope, one in zip(scopes, admitted, strict=True):
+                if fits:
+                    self._refused.pop(scope, None)
+                    self._held.setdefault(scope, one)
+                    self._held.move_to_end(scope)
+                elif len(scopes) == 1:
+                    self._refused[scope] = version
+            return [self._held[scope] for scope in scopes] if fits else None
 
-    def _admit(
-        self, scope: Scope, dataset: lance.LanceDataset, passages: lance.LanceDataset
-    ) -> "_HeldScope | None":
-        version = int(dataset.version)
-        if version < self._refused.get(scope, version) + _RETRY_AFTER and scope in self._refused:
-            return None
-        held = _HeldScope(scope, dim=self._dim)
-        count = dataset.count_rows(filter=held.memories_chosen)
-        if passages.count_rows():
-            count += passages.count_rows(filter=held.passages_chosen)
-        if 4 * self._dim * count > BUDGET:
-            self._refused[scope] = version
-            return None
-        self._refused.pop(scope, None)
-        return held
+    def _drop(self, scope: Scope, held: "_HeldScope") -> None:
+        with self._lock:
+            if self._held.get(scope) is held:
+                del self._held[scope]
 
-    def _make_room(self, version: int) -> None:
-        while sum(held.bytes for held in self._held.values()) > BUDGET:
-            scope, _ = self._held.popitem(last=False)
-            if not self._held:
-                # It has outgrown the room by itself.
-                self._refused[scope] = version
+    def _make_room(self, *, keep: Sequence[Scope], version: int) -> None:
+        with self._lock:
+            while sum(held.bytes for held in self._held.values()) > BUDGET:
+                scope, _ = self._held.popitem(last=False)
+                if scope in keep:
+                    # It has outgrown the room.
+                    self._refused[scope] = version
 
 
 class _HeldScope:
-    def __init__(self, scope: Scope, *, dim: int) -> None:
+    def __init__(self, scope: Scope, *, dim: int, expected: int = 0) -> None:
         active = {"state": State.ACTIVE.value}
         self.memories_chosen = to_sql(
             conjunction(_wall(scope, "episodic"), parse_where(active, filter_kinds("episodic")))
@@ -119,14 +145,46 @@ class _HeldScope:
         self._passages = Resident(
             self.passages_chosen, ("start", "end", "part"), _passages, dim=dim
         )
+        self._lock = Lock()
+        self._expected = expected
         self._owners = np.empty(0, np.int64)
         self._owners_of = (0, 0)
         # Version of the journal up to which accesses are counted in.
         self._counted = 0
 
+    @classmethod
+    def of(
+        cls,
+        scope: Scope,
+        dataset: lance.LanceDataset,
+        passages: lance.LanceDataset,
+        *,
+        dim: int,
+    ) -> Self:
+        """Return a scope that nothing has been read of yet, and how much that will be."""
+        held = cls(scope, dim=dim)
+        count = dataset.count_rows(filter=held.memories_chosen)
+        if passages.count_rows():
+            count += passages.count_rows(filter=held.passages_chosen)
+        held._expected = 4 * dim * count
+        return held
+
     @property
     def bytes(self) -> int:
-        return self._memories.bytes + self._passages.bytes
+        """What its vectors take, or will take."""
+        return max(self._expected, self._memories.bytes + self._passages.bytes)
+
+    def rows(
+        self, dataset: lance.LanceDataset, passages: lance.LanceDataset, entries: Entries
+    ) -> HeldRows:
+        """Return its rows at these versions."""
+        with self._lock:
+            ahead = self._memories.version > dataset.version
+            if ahead or self._passages.version > passages.version:
+                raise StaleSnapshotError("a newer version of the lake is held already")
+            rows = self.update(dataset, passages, entries)
+            self._expected = 0
+            return rows
 
     def update(
         self, dataset: lance.LanceDataset, passages: lance.LanceDataset, entries: Entries

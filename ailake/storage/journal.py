@@ -69,11 +69,12 @@ class Buffer:
         self.flushing = Lock()
         self.waiting: list[_Entry] = []
         self.leaving: list[_Entry] = []
+        self.flushes = 0
 
-    def entries(self) -> list[_Entry]:
-        """Return all of them."""
+    def entries(self) -> tuple[list[_Entry], int]:
+        """Return all of them, and how many flushes have begun."""
         with self.lock:
-            return self.leaving + self.waiting
+            return self.leaving + self.waiting, self.flushes
 
 
 class Journal:
@@ -115,6 +116,11 @@ class Journal:
             self.buffer.waiting += entries
             return True
 
+    def note_refreshes(self, scope: Scope, refreshes: Sequence[Refresh]) -> None:
+        """Note repetitions of stored memories, for the next ``flush``."""
+        with self.buffer.lock:
+            self.buffer.waiting += _refreshes(scope, refreshes)
+
     def __len__(self) -> int:
         """Return how many entries are noted and not committed."""
         return len(self.buffer.waiting)
@@ -125,6 +131,7 @@ class Journal:
         with buffer.flushing:
             with buffer.lock:
                 buffer.leaving, buffer.waiting = buffer.waiting, []
+                buffer.flushes += 1
             try:
                 self._append(buffer.leaving)
             finally:
@@ -133,13 +140,8 @@ class Journal:
                     buffer.leaving, buffer.waiting = [], buffer.leaving + buffer.waiting
 
     def record_refreshes(self, scope: Scope, refreshes: Sequence[Refresh]) -> None:
-        """Note repetitions of stored memories, in one commit."""
-        self._append(
-            [
-                _Entry(scope, note.memory_id, note.met_at, AccessEvent.SKIP, 0, note.confidence)
-                for note in refreshes
-            ]
-        )
+        """Record repetitions of stored memories, in one commit."""
+        self._append(_refreshes(scope, refreshes))
 
     def _append(self, entries: Sequence[_Entry]) -> None:
         if not entries:
@@ -183,19 +185,25 @@ class Journal:
 
     def known(self) -> dict[str, tuple[Access, ...]]:
         """Return the same entries with those that are noted and not committed."""
+        with self._lock:
+            noted, entries = self._beside_the_buffer()
+        for entry in noted:
+            met = entries.pop(entry.memory_id, ())
+            instant = nanoseconds(entry.met_at)
+            access = Access(UNCOMMITTED, instant, entry.hits, entry.confidence)
+            entries[entry.memory_id] = (*met, access)
+        return entries
+
+    def _beside_the_buffer(self) -> tuple[list[_Entry], dict[str, tuple[Access, ...]]]:
         while True:
-            with self._lock:
-                # While a flush commits, a version that moved on may hold what it commits.
-                noted = self.buffer.entries()
-                if not self.buffer.leaving or self.table.version == self._seen:
-                    entries = dict(self._current())
-                    for entry in noted:
-                        met = entries.pop(entry.memory_id, ())
-                        access = Access(UNCOMMITTED, nanoseconds(entry.met_at), entry.hits)
-                        entries[entry.memory_id] = (*met, access)
-                    return entries
-            with self.buffer.flushing:
-                pass
+            noted, flushes = self.buffer.entries()
+            if self.buffer.leaving and self._seen is not None:
+                # A newer version may hold what is leaving; what was read before does not.
+                return noted, dict(self._entries)
+            entries = dict(self._current())
+            # Otherwise a flush has begun, and what it commits may be in both.
+            if self.buffer.flushes == flushes and not self.buffer.leaving:
+                return noted, entries
 
     def forget(self, scope: Scope, memory_ids: Sequence[str]) -> None:
         """Delete the entries of erased memories of a scope."""
@@ -256,6 +264,13 @@ class Journal:
             met = self._entries.pop(memory_id, ())
             self._entries[memory_id] = (*met, access)
         self._seen = version
+
+
+def _refreshes(scope: Scope, refreshes: Sequence[Refresh]) -> list[_Entry]:
+    return [
+        _Entry(scope, note.memory_id, note.met_at, AccessEvent.SKIP, 0, note.confidence)
+        for note in refreshes
+    ]
 
 
 def _folded_mark(snapshot: lance.LanceDataset) -> int:

@@ -7,7 +7,7 @@ same hash: whoever asks reads the rows and compares.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 
 import lance
@@ -40,7 +40,12 @@ class _Sorted:
 
 
 _Signature = tuple[int, tuple[str, ...]]
-_Fragment = Mapping[str, _Sorted]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fragment:
+    columns: Mapping[str, _Sorted]
+    deletions: int
 
 
 class Keys:
@@ -83,7 +88,7 @@ class Keys:
         with self._lock:
             fragments = self._current(dataset)
         hashes = _hashes(wanted)
-        found = [fragment[column].find(hashes) for fragment in fragments]
+        found = [fragment.columns[column].find(hashes) for fragment in fragments]
         return np.unique(np.concatenate([*found, np.empty(0, np.uint64)]))
 
     def _current(self, dataset: lance.LanceDataset) -> list[_Fragment]:
@@ -93,7 +98,10 @@ class Keys:
             for fragment in dataset.get_fragments():
                 signature = _signature(fragment, fields)
                 known = self._fragments.get(signature)
-                kept[signature] = _read(dataset, fragment) if known is None else known
+                # Fewer deletions than before: the table was restored to an older version.
+                if known is None or fragment.num_deletions < known.deletions:
+                    known = _read(dataset, fragment)
+                kept[signature] = replace(known, deletions=fragment.num_deletions)
             self._fragments = kept
             self._version = int(dataset.version)
         return list(self._fragments.values())
@@ -118,7 +126,8 @@ def _read(dataset: lance.LanceDataset, fragment: lance.LanceFragment) -> _Fragme
         columns=list(COLUMNS), with_row_id=True, fragments=[fragment], scan_in_order=False
     ).to_table()
     row_ids = rows["_rowid"].to_numpy()
-    return {name: _sorted(_hashes(rows[name]), row_ids) for name in COLUMNS}
+    columns = {name: _sorted(_hashes(rows[name]), row_ids) for name in COLUMNS}
+    return _Fragment(columns, fragment.num_deletions)
 
 
 def _sorted(hashes: Hashes, row_ids: Hashes) -> _Sorted:

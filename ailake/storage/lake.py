@@ -26,6 +26,7 @@ from ailake.errors import (
     SchemaMismatchError,
 )
 from ailake.storage.absent import AbsentTable
+from ailake.storage.draining import settle_if_possible
 from ailake.storage.journal import Buffer, Journal
 from ailake.storage.location import Location
 from ailake.storage.locks import FOLDER, WRITE, exclusive
@@ -176,7 +177,7 @@ def open_store(
     buffer = shared(Buffer, location.root, Buffer) if location.root is not None else None
     journal = Journal(tables["accesses"], buffer=buffer)
     store = Store(location, identity, tables, journal, read_only, log)
-    store.settle()
+    settle_if_possible(store)
     return store
 
 

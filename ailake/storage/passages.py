@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ailake.core.episodic import cosine_distances
 from ailake.core.filters import TRUE, Predicate, parse_where
 from ailake.core.records import Scope
 from ailake.core.schema import filter_kinds
@@ -198,9 +199,7 @@ def _with_spans(
 
 def _with_distance(rows: pa.Table, vector: NDArray[np.float32]) -> pa.Table:
     flat = rows["embedding"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    stored = flat.astype(np.float32).reshape(rows.num_rows, vector.size)
-    lengths = np.linalg.norm(stored, axis=1) * np.linalg.norm(vector)
-    distance = pa.array(1.0 - stored @ vector / lengths, pa.float32())
+    distance = pa.array(cosine_distances(flat, vector), pa.float32())
     return rows.append_column("_distance", distance)
 
 

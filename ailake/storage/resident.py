@@ -101,7 +101,14 @@ class Resident:
             self._append(self._scan(dataset, [], self._names))
         fragments = self._signed(dataset)
         alive = self.rows.alive.copy()
-        for signature in set(self._blocks) - set(fragments):
+        gone = set(self._blocks) - set(fragments)
+        # Fewer deletions than before: the table was restored to an older version.
+        gone |= {
+            sign
+            for sign, block in self._blocks.items()
+            if sign in fragments and fragments[sign].num_deletions < block.deletions
+        }
+        for signature in gone:
             block = self._blocks.pop(signature)
             alive[block.start : block.stop] = False
         for signature, block in self._blocks.items():
@@ -135,13 +142,12 @@ class Resident:
         block: _Block,
         alive: NDArray[np.bool_],
     ) -> None:
-        # A fragment's deletions only become more.
         if fragment.num_deletions == block.deletions:
             return
-        block.deletions = fragment.num_deletions
         left = self._scan(dataset, [fragment], []).column("_rowid").to_numpy()
         held = self.rows.columns["row_id"][block.start : block.stop]
         alive[block.start : block.stop] &= np.isin(held, left)
+        block.deletions = fragment.num_deletions
 
     def _scan(
         self,

@@ -69,12 +69,9 @@ class Scanned:
 
 def scan_held(view: ReadView, question: Question, *, limit: int) -> Scanned | None:
     """Score every row of the scopes; None where one of them is too large to be held."""
-    held = []
-    for scope in question.scopes:
-        rows = view.held.rows(scope, view.dataset, view.passages, view.entries)
-        if rows is None:
-            return None
-        held.append(rows)
+    held = view.held.rows(question.scopes, view.dataset, view.passages, view.entries)
+    if held is None:
+        return None
     allowed = None
     if question.asked != TRUE:
         found = read_rows(view.dataset, (), question.visible, with_row_id=True)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ailake.core.episodic import cosine_distances
 from ailake.core.filters import Predicate
 from ailake.storage.table import select
 from ailake.storage.view import FIRST_LOGGED, ReadView
@@ -123,8 +124,6 @@ def logged_rows(
     rows = []
     for place in view.logged_places(where):
         one = view.logged[place]
-        stored = one.vector.astype(np.float32)
-        similarity = stored @ vector / (np.linalg.norm(stored) * np.linalg.norm(vector))
-        row_id = FIRST_LOGGED + place
-        rows.append({**one.row, "_distance": float(1.0 - similarity), "_rowid": row_id})
+        (distance,) = cosine_distances(one.vector, vector).tolist()
+        rows.append({**one.row, "_distance": distance, "_rowid": FIRST_LOGGED + place})
     return pa.Table.from_pylist(rows, schema=schema)

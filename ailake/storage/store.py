@@ -1,6 +1,5 @@
 """The open tables of a lake, its journal and its log."""
 
-import logging
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -15,7 +14,7 @@ from ailake.core.accesses import AccessEvent
 from ailake.core.log import WaitingRow
 from ailake.core.records import Scope
 from ailake.core.rows import to_pylist
-from ailake.errors import AilakeError, InvalidInputError, ReadOnlyError
+from ailake.errors import InvalidInputError, ReadOnlyError
 from ailake.storage.draining import committing, settle, settle_stale
 from ailake.storage.held import HeldScopes
 from ailake.storage.journal import MANY_BUFFERED, Journal
@@ -26,16 +25,10 @@ from ailake.storage.table import Table
 from ailake.storage.upkeep import Drainer
 from ailake.storage.view import ReadView
 
-log = logging.getLogger("ailake")
-
 # From so many memories in the log on it is drained at once; beyond the second number the writer
 # waits for it.
 MANY_WAITING = 1_000
 MAX_WAITING = 10_000
-
-# A process that ends does not wait longer for a drain, such as one whose lock another process
-# holds: what was logged is kept.
-EXIT_PATIENCE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +66,10 @@ class Store:
 
     def __post_init__(self) -> None:
         self.held = HeldScopes(dim=self.embedder.dim)
-        # The thread must not keep the store alive, nor outlive it.
-        self.drainer = Drainer(partial(_settled, weakref.ref(self)))
-        weakref.finalize(self, _leave, self.drainer, self.journal)
+        # The thread must not keep the store alive, nor outlive it for long.
+        self.drainer = Drainer(partial(_settled, weakref.ref(self)), at_end=self.journal.flush)
+        # Whoever frees the last reference may hold any lock: it only tells the thread to end.
+        weakref.finalize(self, self.drainer.end).atexit = False
 
     @property
     def episodic(self) -> Table:
@@ -150,6 +144,7 @@ class Store:
 
     def committing(self) -> AbstractContextManager[None]:
         """Hold the lake's write lock, with the log of all processes drained."""
+        self.journal.flush()
         return committing(self)
 
     def settle(self) -> None:
@@ -199,15 +194,6 @@ class Store:
         self.ensure_open()
         if self.read_only:
             raise ReadOnlyError(f"{self.location.uri} is read-only for this process")
-
-
-def _leave(drainer: Drainer, journal: Journal) -> None:
-    """End a store that nobody closed; what is logged stays in the log for who opens the lake."""
-    drainer.stop(EXIT_PATIENCE)
-    try:
-        journal.flush()
-    except (OSError, RuntimeError, AilakeError):
-        log.warning("accesses of the last second were not counted", exc_info=True)
 
 
 def _settled(reference: "weakref.ref[Store]") -> bool:

@@ -63,6 +63,8 @@ def _sync_recent(path: Path) -> None:
 
 def sync(path: Path) -> None:
     """Sync a file's content, or a folder's list of files, to disk."""
+    if os.name == "nt" and path.is_dir():
+        return  # Windows can't open a folder, and needs not: its journal orders the renames.
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -20,7 +20,7 @@ from ailake.core.tiers import MAX_SMALL_FRAGMENTS, merge_target
 from ailake.errors import ConflictError
 from ailake.storage.filters import to_sql
 from ailake.storage.locks import LockedError, exclusive
-from ailake.storage.retries import ATTEMPTS, is_conflict, reading_again, with_retries
+from ailake.storage.retries import ATTEMPTS, is_conflict, is_lost_race, reading_again, with_retries
 from ailake.storage.streams import Stream, whole
 from ailake.storage.syncing import sync_version
 
@@ -214,8 +214,8 @@ class Table:
                 action()
         except (LockedError, ConflictError):
             log.debug("another process is busy with %s", self.name)
-        except (OSError, RuntimeError) as error:
-            level = logging.DEBUG if is_conflict(error) else logging.WARNING
+        except (OSError, RuntimeError, ValueError) as error:
+            level = logging.DEBUG if is_lost_race(error) else logging.WARNING
             log.log(level, "upkeep of %s failed", self.name, exc_info=True)
 
 

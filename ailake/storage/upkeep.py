@@ -1,5 +1,6 @@
 """The thread that drains a process's log off its callers' path."""
 
+import atexit
 import logging
 from collections.abc import Callable
 from threading import Event, Lock, Thread, current_thread
@@ -12,16 +13,22 @@ log = logging.getLogger("ailake")
 DELAY = 0.5
 RETRY_AFTER = 5.0
 
+# A process that ends does not wait longer for a drain, such as one whose lock another process
+# holds: what was logged is kept.
+EXIT_PATIENCE = 5.0
+
 
 class Drainer:
     """Calls ``drain`` a moment after it is woken, in a thread of its own.
 
     Args:
         drain: Returns False where there is nothing left that could ever be drained.
+        at_end: Called by the thread as it ends.
     """
 
-    def __init__(self, drain: Callable[[], bool]) -> None:
+    def __init__(self, drain: Callable[[], bool], *, at_end: Callable[[], None]) -> None:
         self._drain = drain
+        self._at_end = at_end
         self._lock = Lock()
         self._thread: Thread | None = None
         self._wanted = Event()
@@ -43,11 +50,16 @@ class Drainer:
         with self._running:
             pass
 
-    def stop(self, patience: float | None = None) -> None:
-        """Start no other drain, and wait for one that is running, at most so many seconds."""
+    def end(self) -> None:
+        """Start no other drain; the thread ends by itself."""
+        atexit.unregister(self.stop)
         self._stopped = True
         self._wanted.set()
         self._at_once.set()
+
+    def stop(self, patience: float | None = None) -> None:
+        """End, and wait for a drain that is running, at most so many seconds."""
+        self.end()
         if self._thread is not None and self._thread is not current_thread():
             self._thread.join(patience)
 
@@ -58,6 +70,7 @@ class Drainer:
             self._thread = Thread(target=self._run, name="ailake-drainer", daemon=True)
             try:
                 self._thread.start()
+                atexit.register(self.stop, EXIT_PATIENCE)
             except RuntimeError:
                 # What was logged is kept: the next write, or another process, drains it.
                 log.warning("no thread could be started to drain the log", exc_info=True)
@@ -69,10 +82,14 @@ class Drainer:
             self._wanted.wait()
             self._at_once.wait(DELAY)
             if self._stopped:
-                return
+                break
             self._wanted.clear()
             self._at_once.clear()
             goes_on = self._attempt()
+        try:
+            self._at_end()
+        except (OSError, RuntimeError, ValueError, AilakeError):
+            log.warning("accesses of the last second were not counted", exc_info=True)
 
     def _attempt(self) -> bool:
         try:

@@ -62,10 +62,10 @@ class ReadView:
     def rows_at(self, row_ids: NDArray[np.uint64], names: Sequence[str]) -> list[Mapping[str, Any]]:
         """Return columns of the given rows, stored and logged, in the given order."""
         is_logged = row_ids >= FIRST_LOGGED
-        stored = iter(to_pylist(payload(self.dataset, row_ids[~is_logged], tuple(names))))
-        if not is_logged.any():
-            return list(stored)
-        return [
-            self.logged[int(row_id) - FIRST_LOGGED].row if waits else next(stored)
-            for row_id, waits in zip(row_ids, is_logged, strict=True)
-        ]
+        found = payload(self.dataset, row_ids[~is_logged], tuple(names))
+        stored = dict(zip(found["_rowid"].to_pylist(), to_pylist(found), strict=True))
+        stored |= {
+            FIRST_LOGGED + place: self.logged[place].row
+            for place in (row_ids[is_logged] - np.uint64(FIRST_LOGGED)).tolist()
+        }
+        return [stored[row_id] for row_id in row_ids.tolist() if row_id in stored]
