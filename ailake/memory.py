@@ -24,7 +24,7 @@ from ailake.parts import Embedded, GivenVectors, read_items
 from ailake.progress import progress_bar
 from ailake.reading import MemoryReader
 from ailake.storage import memories
-from ailake.storage.table import in_lists
+from ailake.storage.table import in_lists, read_rows
 from ailake.writing import Writer
 
 
@@ -173,7 +173,7 @@ class Memory(MemoryReader):
         Args:
             id: The memory.
             text: Becomes a new row with an id of its own; the old one is marked merged into it
-                and shows in ``history``.
+                and shows in ``history``. The same text again changes nothing.
             metadata: Replaces all of it.
             importance: In [0, 1].
             expires_at: No read returns it from this instant on.
@@ -202,6 +202,11 @@ class Memory(MemoryReader):
         self.store.ensure_writable()
         changer = Changer(self.store, self.embedder, self.scope)
         memory_id = check_id(id)
+        if text is not None and text == self.get(memory_id, now=EARLIEST).text:
+            # The same memory, not a new one that says what this one says.
+            if not fields:
+                return self.get(memory_id, now=EARLIEST)
+            text = None
         if text is None:
             changer.set_fields(memory_id, fields, now=instant)
         else:
@@ -301,21 +306,18 @@ class Memory(MemoryReader):
 
     def _matching(self, terms: Sequence[Predicate], ids: Sequence[str] | None) -> pa.Table:
         parts = [None] if ids is None else list(in_lists(ids))
-        tables = [
-            self.store.episodic.read(
-                ("chunk_id",),
-                conjunction(
-                    *terms,
-                    memories.predicate(None if part is None else {"chunk_id": {"in": list(part)}}),
-                ),
-                with_row_id=True,
-            )
-            for part in parts
-        ]
+        view = self.store.view(committed=True)
+        tables = []
+        for part in parts:
+            named = None if part is None else {"chunk_id": {"in": list(part)}}
+            asked = view.resolved(conjunction(*terms, memories.predicate(named)))
+            tables.append(read_rows(view.dataset, ("chunk_id",), asked, with_row_id=True))
         return pa.concat_tables(tables)
 
 
 def _ids(ids: str | Sequence[str]) -> list[str]:
+    if not isinstance(ids, Iterable):
+        raise InvalidInputError.of("ids", got=ids, wanted="an id, or several")
     listed = [ids] if isinstance(ids, str) else list(ids)
     if not listed:
         raise InvalidInputError("ids: got an empty list, wanted at least one id")

@@ -1,7 +1,7 @@
 """Recall, stage one: candidates from the store, exact scores over them, payload of the winners."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,7 @@ def recall(view: ReadView, question: Question, *, limit: int, exact: bool) -> Hi
         limit: Number of hits.
         exact: Leave the approximate index alone.
     """
+    question = replace(question, visible=view.resolved(question.visible))
     found, scored_rows = _candidates(view, question, limit=limit, exact=exact)
     rows = found.columns
     ids = rows["chunk_id"].to_pylist()

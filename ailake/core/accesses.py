@@ -1,9 +1,12 @@
 """Pending accesses: journal entries that no decay run has folded into their rows yet. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
+
+import numpy as np
 
 from ailake.core.records import MemoryRecord
 from ailake.core.rows import as_given, instant_of
@@ -110,6 +113,32 @@ def with_pending(record: MemoryRecord, pending: Pending | None) -> MemoryRecord:
         updated_at=_later(record.updated_at, pending.repeated_at),
         confidence=as_given(max(record.confidence, pending.confidence or 0.0)),
     )
+
+
+# Columns that the journal adds to.
+PENDING_COLUMNS = frozenset({"access_count", "last_accessed_at", "updated_at", "confidence"})
+
+
+def counted_in(row: Mapping[str, Any], entries: Entries) -> Mapping[str, Any]:
+    """Return a row's values as if its entries had been folded in.
+
+    Args:
+        row: ``chunk_id``, ``folded_through``, ``PENDING_COLUMNS`` and maybe others.
+        entries: Journal entries by memory id.
+    """
+    met = entries.get(row["chunk_id"], ())
+    pending = pending_of(met, folded_through=row["folded_through"])
+    if pending is None:
+        return row
+    last = instant_of(pending.last_accessed_at)
+    confidence = max(row["confidence"], float(np.float32(pending.confidence or 0.0)))
+    return {
+        **row,
+        "access_count": min(row["access_count"] + pending.hits, MAX_UINT32),
+        "last_accessed_at": max(row["last_accessed_at"] or last, last),
+        "updated_at": _later(row["updated_at"], pending.repeated_at),
+        "confidence": confidence,
+    }
 
 
 def _later(instant: datetime, nanos: int | None) -> datetime:

@@ -8,14 +8,13 @@ import polars as pl
 import pyarrow as pa
 from polars.io.plugins import register_io_source
 
-from ailake.core.accesses import MAX_UINT32, Entries, Pending, pending_of_rows
+from ailake.core.accesses import MAX_UINT32, PENDING_COLUMNS, Entries, Pending, pending_of_rows
 from ailake.core.rows import as_nanoseconds
 from ailake.core.schema import INSTANT
 from ailake.storage.journal import Journal
 from ailake.storage.table import Table
 
-# Columns that the journal adds to, and what is needed to add it.
-_PENDING_COLUMNS = frozenset({"access_count", "last_accessed_at", "updated_at", "confidence"})
+# What is needed to count accesses in.
 _PENDING_KEYS = ("chunk_id", "folded_through")
 
 BATCH_ROWS = 65_536
@@ -97,12 +96,12 @@ def _rest(
 
 def _with_keys(names: Sequence[str], entries: Entries | None) -> list[str]:
     """Add the columns that counting pending accesses in needs."""
-    wanted = entries is not None and not _PENDING_COLUMNS.isdisjoint(names)
+    wanted = entries is not None and not PENDING_COLUMNS.isdisjoint(names)
     return list(dict.fromkeys([*names, *(_PENDING_KEYS if wanted else ())]))
 
 
 def _folded(rows: pa.Table, entries: Entries | None) -> pa.Table:
-    touched = _PENDING_COLUMNS.intersection(rows.schema.names)
+    touched = PENDING_COLUMNS.intersection(rows.schema.names)
     if not entries or not touched:
         return rows
     ids = rows["chunk_id"].to_pylist()

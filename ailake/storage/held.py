@@ -24,6 +24,9 @@ from ailake.storage.retries import StaleSnapshotError
 # In bytes of vectors: 170,000 of 384 numbers.
 BUDGET = 256 * 1024**2
 
+# Each is read by itself: so many at once are found sooner on disk.
+MANY_SCOPES = 32
+
 # A scope that did not fit is counted again after so many versions.
 _RETRY_AFTER = 1_000
 
@@ -97,6 +100,8 @@ class HeldScopes:
     def _admitted(
         self, scopes: Sequence[Scope], dataset: lance.LanceDataset, passages: lance.LanceDataset
     ) -> "list[_HeldScope] | None":
+        if len(scopes) > MANY_SCOPES:
+            return None
         with self._lock:
             held = [self._held.get(scope) for scope in scopes]
             version = int(dataset.version)

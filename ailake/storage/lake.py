@@ -1,5 +1,6 @@
 """Opening, creating and migrating the tables of a lake."""
 
+import errno
 import shutil
 from collections.abc import Mapping
 from datetime import timedelta
@@ -36,7 +37,8 @@ from ailake.storage.store import EmbedderIdentity, Store
 from ailake.storage.table import STABLE_ROW_IDS, Table
 from ailake.storage.unfinished import refuse_unfinished
 
-METADATA_CACHE_BYTES = 128 * 1024**2
+METADATA_CACHE_BYTES = 64 * 1024**2
+INDEX_CACHE_BYTES = 256 * 1024**2
 
 
 def connect_database(location: Location, storage_options: Mapping[str, str]) -> Any:
@@ -44,8 +46,12 @@ def connect_database(location: Location, storage_options: Mapping[str, str]) -> 
     return lancedb.connect(
         location.uri,
         read_consistency_interval=timedelta(0),
-        # The default of 1 GiB fills up with manifests of versions that nobody reads again.
-        session=lancedb.Session(metadata_cache_size_bytes=METADATA_CACHE_BYTES),
+        # The defaults of 1 and 6 GiB fill up with manifests and row ids of versions that nobody
+        # reads again.
+        session=lancedb.Session(
+            index_cache_size_bytes=INDEX_CACHE_BYTES,
+            metadata_cache_size_bytes=METADATA_CACHE_BYTES,
+        ),
         storage_options=dict(storage_options) or None,
     )
 
@@ -109,7 +115,9 @@ def create_store(
     if location.root is not None:
         try:
             location.root.mkdir(parents=True, exist_ok=True)
-        except PermissionError as error:
+        except OSError as error:
+            if error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
+                raise
             raise ReadOnlyError(f"{location.uri} can't be created: {error}") from error
         if not location.is_writable():
             raise ReadOnlyError(f"{location.uri} is read-only: no lake can be made there")

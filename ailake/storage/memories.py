@@ -100,7 +100,7 @@ def pending_count(store: "Store") -> int:
 
 def find(view: ReadView, where: Predicate) -> list[MemoryRecord]:
     """Return the memories that satisfy ``where``."""
-    rows = to_pylist(read_rows(view.dataset, RECORD_COLUMNS, where))
+    rows = to_pylist(read_rows(view.dataset, RECORD_COLUMNS, view.resolved(where)))
     logged = [view.logged[place].row for place in view.logged_places(where)]
     return records(view, rows + logged)
 
@@ -140,14 +140,14 @@ def _end(into: Mapping[str, str], memory_id: str) -> str:
 
 def count(view: ReadView, where: Predicate) -> int:
     """Return the number of memories that satisfy ``where``."""
-    return count_rows(view.dataset, where) + len(view.logged_places(where))
+    return count_rows(view.dataset, view.resolved(where)) + len(view.logged_places(where))
 
 
 def page(
     view: ReadView, where: Predicate, *, start: int, size: int, newest_first: bool
 ) -> list[MemoryRecord]:
     """Return a page of the memories that satisfy ``where``, in the order of their writing."""
-    rows = read_rows(view.dataset, ("created_at",), where, with_row_id=True)
+    rows = read_rows(view.dataset, ("created_at",), view.resolved(where), with_row_id=True)
     places = view.logged_places(where)
     waiting = [nanoseconds(view.logged[place].row["created_at"]) for place in places]
     created = np.concatenate([as_nanoseconds(rows["created_at"]), np.array(waiting, np.int64)])

@@ -9,11 +9,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ailake.core.accesses import Entries
+from ailake.core.accesses import PENDING_COLUMNS, Entries, counted_in
 from ailake.core.filter_eval import matches
-from ailake.core.filters import Predicate
+from ailake.core.filters import (
+    METADATA,
+    Not,
+    Predicate,
+    columns_of,
+    conjunction,
+    disjunction,
+    parse_where,
+)
 from ailake.core.log import WaitingRow
 from ailake.core.rows import to_pylist
+from ailake.core.schema import filter_kinds
 from ailake.storage.held import HeldScopes
 from ailake.storage.keys import Keys
 from ailake.storage.table import payload
@@ -55,9 +64,29 @@ class ReadView:
         """Return columns of the dataset's rows that have one of some ids or duplicate keys."""
         return self.keys.rows(self.dataset, column, values, columns)
 
+    def resolved(self, where: Predicate) -> Predicate:
+        """Return a filter that finds in the dataset what ``where`` means, accesses counted in.
+
+        The engine sees the columns without the accesses that wait: memories that have some are
+        looked at one by one, and named.
+        """
+        if not self.entries or PENDING_COLUMNS.isdisjoint(columns_of(where)):
+            return where
+        columns = {"chunk_id", "folded_through", METADATA, *PENDING_COLUMNS, *columns_of(where)}
+        rows = to_pylist(self.stored("chunk_id", list(self.entries), tuple(sorted(columns))))
+        if not rows:
+            return where
+        passing = [row["chunk_id"] for row in rows if matches(where, counted_in(row, self.entries))]
+        others = conjunction(where, Not(_named([row["chunk_id"] for row in rows])))
+        return disjunction(others, _named(passing)) if passing else others
+
     def logged_places(self, where: Predicate) -> list[int]:
         """Return the places in ``logged`` of the memories that satisfy ``where``."""
-        return [place for place, one in enumerate(self.logged) if matches(where, one.row)]
+        return [
+            place
+            for place, one in enumerate(self.logged)
+            if matches(where, counted_in(one.row, self.entries))
+        ]
 
     def rows_at(self, row_ids: NDArray[np.uint64], names: Sequence[str]) -> list[Mapping[str, Any]]:
         """Return columns of the given rows, stored and logged, in the given order."""
@@ -69,3 +98,7 @@ class ReadView:
             for place in (row_ids[is_logged] - np.uint64(FIRST_LOGGED)).tolist()
         }
         return [stored[row_id] for row_id in row_ids.tolist() if row_id in stored]
+
+
+def _named(memory_ids: Sequence[str]) -> Predicate:
+    return parse_where({"chunk_id": {"in": list(memory_ids)}}, filter_kinds("episodic"))
