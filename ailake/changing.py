@@ -53,9 +53,15 @@ class Changer:
         change in one commit.
 
         Returns:
-            The new row's id.
+            The new row's id; the old one's where the text is the same.
         """
-        draft = replace(_draft_of(self._active(memory_id)), text=check_text(text))
+        present = self._active(memory_id)
+        if text == present.text:
+            # The same memory, not a new one that says what this one says.
+            if fields:
+                self.set_fields(present.id, fields, now=now)
+            return present.id
+        draft = replace(_draft_of(present), text=check_text(text))
         (vector,) = embed_documents(self.embedder, [draft.embedded_text])
         long = {}
         fresh = clock.new_id()

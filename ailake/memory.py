@@ -202,11 +202,6 @@ class Memory(MemoryReader):
         self.store.ensure_writable()
         changer = Changer(self.store, self.embedder, self.scope)
         memory_id = check_id(id)
-        if text is not None and text == self.get(memory_id, now=EARLIEST).text:
-            # The same memory, not a new one that says what this one says.
-            if not fields:
-                return self.get(memory_id, now=EARLIEST)
-            text = None
         if text is None:
             changer.set_fields(memory_id, fields, now=instant)
         else:

@@ -61,6 +61,8 @@ class MemoryMachine(RuleBasedStateMachine):
         self.turn = 0
 
     def teardown(self) -> None:
+        for lake in self.lakes:
+            lake.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def memory(self, scope: str) -> ailake.Memory:
@@ -102,6 +104,9 @@ class MemoryMachine(RuleBasedStateMachine):
         else:
             assert (outcome.decision, outcome.id) == (Decision.SKIP, twin.id)
             twin.last = max(twin.last, self.now)
+            lasts = fields["expires_at"]
+            if twin.expires_at is not None and (lasts is None or lasts > twin.expires_at):
+                twin.expires_at = lasts
 
     @rule(target=ids, scope=scopes, text=texts, lasts=st.sampled_from([None, 3]))
     def remember(self, scope: str, text: str, lasts: int | None) -> str:
@@ -156,6 +161,9 @@ class MemoryMachine(RuleBasedStateMachine):
             return memory_id
         assert row.state is State.ACTIVE
         assert twin is None or twin is row
+        if text == row.text:
+            assert new.id == memory_id
+            return memory_id
         self.rows[new.id] = Row(
             new.id, text, row.scope, row.kind, row.expires_at, row.last, row.count,
             row.importance, order=row.order,

@@ -200,6 +200,9 @@ def _settled(reference: "weakref.ref[Store]") -> bool:
     store = reference()
     if store is None or store.closed:
         return False
+    if store.location.root is not None and not store.location.root.exists():
+        # Moved or removed: whoever writes there again wakes the thread again.
+        return False
     store.settle()
     store.episodic.index_new_rows()
     return True
