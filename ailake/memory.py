@@ -25,6 +25,7 @@ from ailake.progress import progress_bar
 from ailake.reading import MemoryReader
 from ailake.storage import memories
 from ailake.storage.table import in_lists, read_rows
+from ailake.storage.view import ReadView
 from ailake.writing import Writer
 
 
@@ -229,8 +230,12 @@ class Memory(MemoryReader):
         instant = clock.resolve_now(now)
         wanted = _ids(ids)
         self.store.ensure_writable()
-        meant = self._read(lambda view: memories.survivors(view, wanted))
-        kept = self._read(lambda view: memories.kept_ids(view, self.scope, meant))
+
+        def look(view: ReadView) -> tuple[list[str], set[str]]:
+            meant = memories.survivors(view, wanted)
+            return meant, memories.kept_ids(view, self.scope, meant)
+
+        meant, kept = self._read(look)
         for memory_id, survivor in zip(wanted, meant, strict=True):
             if survivor not in kept:
                 raise NotFoundError(f"no memory {memory_id!r} in {self.scope}")

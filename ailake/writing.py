@@ -15,7 +15,7 @@ from ailake.core.remembering import DuplicateKey, NewMemory, Plan, Twin, plan_ba
 from ailake.core.rows import episodic_rows, expiry_rows, passage_rows
 from ailake.embed import EmbeddedPassages, Embedder, embed_documents, embed_passages, is_long
 from ailake.parts import GivenVectors, Part, positions
-from ailake.progress import Advance
+from ailake.progress import Advance, ignore
 from ailake.storage import passages
 from ailake.storage.log import Log
 from ailake.storage.memories import known_outcomes, live_duplicates
@@ -82,18 +82,18 @@ class Writer:
         part = Part(drafts, vectors, judge=judge, now=now)
         long = any(is_long(draft, self.embedder) for draft in drafts)
         if log is None or long or len(drafts) > LOGGED_ROWS:
-            return list(self._write_part(part, _ignore))
+            return list(self._write_part(part, ignore))
         self.store.make_room()
         while True:
             if not part.known.all():
-                self._embed(part, self._plan(part, self._look(part)), _ignore)
+                self._embed(part, self._plan(part, self._look(part)), ignore)
             with log.lock:
                 plan = self._plan(part, self._look(part))
                 done = part.is_ready(plan) and not plan.extensions
                 if done:
                     self._log(part, plan, log)
             if plan.extensions:
-                return list(self._write_part(part, _ignore))
+                return list(self._write_part(part, ignore))
             if done:
                 # Without the lock: whoever drains may be waiting for it.
                 self.store.drain_soon()
@@ -218,7 +218,3 @@ def changes_logged(plan: Plan, view: ReadView | None) -> bool:
     """Tell whether a plan changes what is only logged, which no table could change yet."""
     logged = () if view is None else view.logged
     return any(one.row["chunk_id"] in plan.extensions for one in logged)
-
-
-def _ignore(_count: int) -> None:
-    pass

@@ -140,7 +140,7 @@ class HeldScopes:
 
 
 class _HeldScope:
-    def __init__(self, scope: Scope, *, dim: int, expected: int = 0) -> None:
+    def __init__(self, scope: Scope, *, dim: int) -> None:
         active = {"state": State.ACTIVE.value}
         self.memories_chosen = to_sql(
             conjunction(_wall(scope, "episodic"), parse_where(active, filter_kinds("episodic")))
@@ -151,7 +151,7 @@ class _HeldScope:
             self.passages_chosen, ("start", "end", "part"), _passages, dim=dim
         )
         self._lock = Lock()
-        self._expected = expected
+        self._expected = 0
         self._owners = np.empty(0, np.int64)
         self._owners_of = (0, 0)
         # Version of the journal up to which accesses are counted in.
@@ -187,11 +187,11 @@ class _HeldScope:
             ahead = self._memories.version > dataset.version
             if ahead or self._passages.version > passages.version:
                 raise StaleSnapshotError("a newer version of the lake is held already")
-            rows = self.update(dataset, passages, entries)
+            rows = self._update(dataset, passages, entries)
             self._expected = 0
             return rows
 
-    def update(
+    def _update(
         self, dataset: lance.LanceDataset, passages: lance.LanceDataset, entries: Entries
     ) -> HeldRows:
         before = self._memories.rows
@@ -224,7 +224,7 @@ class _HeldScope:
                 folded = rows.columns["folded"][place]
                 waiting = (a.accessed_at for a in entries[memory_id] if a.version > folded)
                 last = rows.columns["last"]
-                last[place] = max(last[place], *waiting, last[place])
+                last[place] = max([last[place], *waiting])
         self._counted = counted
 
 

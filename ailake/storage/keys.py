@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ailake.storage.table import payload
+from ailake.storage.table import Signature, fragments_by_signature, payload
 
 COLUMNS = ("chunk_id", "dedupe_key")
 
@@ -39,9 +39,6 @@ class _Sorted:
         return np.concatenate(spans) if spans else self.row_ids[:0]
 
 
-_Signature = tuple[int, tuple[str, ...]]
-
-
 @dataclass(frozen=True, slots=True)
 class _Fragment:
     columns: Mapping[str, _Sorted]
@@ -53,7 +50,7 @@ class Keys:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._fragments: dict[_Signature, _Fragment] = {}
+        self._fragments: dict[Signature, _Fragment] = {}
         self._version = 0
 
     def rows(
@@ -93,10 +90,8 @@ class Keys:
 
     def _current(self, dataset: lance.LanceDataset) -> list[_Fragment]:
         if self._version != dataset.version:
-            fields = {f.id() for f in dataset.lance_schema.fields() if f.name() in COLUMNS}
             kept = {}
-            for fragment in dataset.get_fragments():
-                signature = _signature(fragment, fields)
+            for signature, fragment in fragments_by_signature(dataset, COLUMNS).items():
                 known = self._fragments.get(signature)
                 # Fewer deletions than before: the table was restored to an older version.
                 if known is None or fragment.num_deletions < known.deletions:
@@ -113,12 +108,6 @@ def _scanned(dataset: lance.LanceDataset, column: str, wanted: pa.Array) -> Hash
         met = batch.filter(pc.is_in(batch[column], value_set=wanted))
         found.append(met["_rowid"].to_numpy())
     return np.concatenate([*found, np.empty(0, np.uint64)])
-
-
-def _signature(fragment: lance.LanceFragment, fields: set[int]) -> _Signature:
-    # The columns' own files: rewritten weights leave the fragment what it was.
-    files = fragment.metadata.files
-    return fragment.fragment_id, tuple(f.path for f in files if not fields.isdisjoint(f.fields))
 
 
 def _read(dataset: lance.LanceDataset, fragment: lance.LanceFragment) -> _Fragment:

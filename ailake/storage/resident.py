@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ailake.storage.table import Signature, fragments_by_signature
+
 Columns = Mapping[str, NDArray[Any]]
 
 # Another writer may have stored a vector of zeros: it is then at distance 1 from everything.
@@ -60,9 +62,6 @@ class _Block:
     deletions: int
 
 
-_Signature = tuple[int, tuple[str, ...]]
-
-
 class Resident:
     """The rows of one scope in one table.
 
@@ -84,7 +83,7 @@ class Resident:
         self._chosen = chosen
         self._names = ["chunk_id", "embedding", *names]
         self._extract = extract
-        self._blocks: dict[_Signature, _Block] = {}
+        self._blocks: dict[Signature, _Block] = {}
         self.version = 0
         self.rows = Rows(0, np.empty((0, dim), np.float32), {}, [], np.empty(0, np.bool_), {})
 
@@ -99,7 +98,7 @@ class Resident:
             return self.rows
         if not self.rows.columns:
             self._append(self._scan(dataset, [], self._names))
-        fragments = self._signed(dataset)
+        fragments = fragments_by_signature(dataset, self._names)
         alive = self.rows.alive.copy()
         gone = set(self._blocks) - set(fragments)
         # Fewer deletions than before: the table was restored to an older version.
@@ -120,20 +119,6 @@ class Resident:
         self._close_gaps()
         self.version = int(dataset.version)
         return self.rows
-
-    def _signed(self, dataset: lance.LanceDataset) -> dict[_Signature, lance.LanceFragment]:
-        wanted = {f.id() for f in dataset.lance_schema.fields() if f.name() in self._names}
-        return {
-            (
-                fragment.fragment_id,
-                tuple(
-                    file.path
-                    for file in fragment.metadata.files
-                    if not wanted.isdisjoint(file.fields)
-                ),
-            ): fragment
-            for fragment in dataset.get_fragments()
-        }
 
     def _drop_deleted(
         self,
@@ -164,7 +149,7 @@ class Resident:
         ).to_table()
 
     def _read(
-        self, dataset: lance.LanceDataset, fragments: Mapping[_Signature, lance.LanceFragment]
+        self, dataset: lance.LanceDataset, fragments: Mapping[Signature, lance.LanceFragment]
     ) -> None:
         # Row addresses begin with the fragment's number: scanned in that order they ascend.
         ordered = sorted(fragments.items(), key=lambda item: item[1].fragment_id)

@@ -62,10 +62,12 @@ class Store:
     drained_later: pa.Table | None = None
     drainer: Drainer = field(init=False)
     _without_logged: int = 0
+    _logged_then: tuple[WaitingRow, ...] = field(init=False)
     closed: bool = False
 
     def __post_init__(self) -> None:
         self.held = HeldScopes(dim=self.embedder.dim)
+        self._logged_then = _waiting(self.drained_later)
         # The thread must not keep the store alive, nor outlive it for long.
         self.drainer = Drainer(partial(_settled, weakref.ref(self)), at_end=self.journal.flush)
         # Whoever frees the last reference may hold any lock: it only tells the thread to end.
@@ -91,7 +93,7 @@ class Store:
     def rows_view(self, *, committed: bool = False) -> ReadView:
         """Return the same without the accesses that wait."""
         if self.log is None or committed:
-            return self._rows_view(self.episodic.snapshot(), self._logged_then())
+            return self._rows_view(self.episodic.snapshot(), self._logged_then)
         logged, dataset = self.log.beside(self.episodic.snapshot)
         waiting = tuple(one.waiting for one in logged)
         view = self._rows_view(dataset, waiting)
@@ -110,14 +112,6 @@ class Store:
         # Passages are written before their memories.
         passages = self.tables["passages"].snapshot()
         return ReadView(dataset, self.keys, self.held, passages, logged=logged)
-
-    def _logged_then(self) -> tuple[WaitingRow, ...]:
-        rows = self.drained_later
-        if rows is None or not rows.num_rows:
-            return ()
-        flat = rows["embedding"].combine_chunks().flatten().to_numpy()
-        listed = to_pylist(rows.drop_columns("embedding"))
-        return tuple(map(WaitingRow, listed, flat.reshape(len(listed), -1)))
 
     def make_room(self) -> None:
         """Wait for a drain where too much is in the log; ask before anything is logged."""
@@ -194,6 +188,14 @@ class Store:
         self.ensure_open()
         if self.read_only:
             raise ReadOnlyError(f"{self.location.uri} is read-only for this process")
+
+
+def _waiting(rows: pa.Table | None) -> tuple[WaitingRow, ...]:
+    if rows is None or not rows.num_rows:
+        return ()
+    flat = rows["embedding"].combine_chunks().flatten().to_numpy()
+    listed = to_pylist(rows.drop_columns("embedding"))
+    return tuple(map(WaitingRow, listed, flat.reshape(len(listed), -1)))
 
 
 def _settled(reference: "weakref.ref[Store]") -> bool:

@@ -1,7 +1,7 @@
 """One table of a lake: a LanceDB handle for writing, a Lance snapshot for reading."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -224,6 +224,26 @@ def _with_all(rows: pa.Table, *, schema: pa.Schema) -> pa.Table:
         if field.name not in rows.schema.names:
             rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
     return rows
+
+
+Signature = tuple[int, tuple[str, ...]]
+
+
+def fragments_by_signature(
+    dataset: lance.LanceDataset, names: Collection[str]
+) -> dict[Signature, lance.LanceFragment]:
+    """Return the fragments by their number and the files that hold the named columns.
+
+    As long as that stays, so do the columns' values: rewritten weights leave it as it was.
+    """
+    fields = {field.id() for field in dataset.lance_schema.fields() if field.name() in names}
+    return {
+        (
+            one.fragment_id,
+            tuple(f.path for f in one.metadata.files if not fields.isdisjoint(f.fields)),
+        ): one
+        for one in dataset.get_fragments()
+    }
 
 
 def read_rows(
