@@ -211,14 +211,16 @@ def test_a_decay_run_without_accesses_reads_no_vector_again(
 def test_a_read_that_fails_leaves_nothing_half_held(
     lake: ailake.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A fragment is gone as a whole, and what is left of another can't be read at first."""
     from ailake.storage.resident import Resident
 
     memory = lake.memory(agent_id="a")
     items = [{"id": f"m{n}", "text": f"m{n}", "vector": np.eye(DIM)[n]} for n in range(6)]
-    memory.remember_many(items, now=NOW)
-    memory.recall(np.eye(DIM)[0], now=NOW, touch=False)
-    memory.forget(["m0", "m1"])
-    memory.update("m2", importance=1.0, now=NOW)
+    memory.remember_many(items[:3], now=NOW)
+    memory.remember_many(items[3:], now=NOW)
+    near = np.eye(DIM)[0] + 0.1 * np.eye(DIM)[1] + 0.1 * np.eye(DIM)[2]
+    memory.recall(near, now=NOW, touch=False)
+    memory.forget(["m0", "m1", "m2", "m3"])
     scan = Resident._scan
 
     def failing(*_: object) -> Any:
@@ -226,10 +228,11 @@ def test_a_read_that_fails_leaves_nothing_half_held(
 
     monkeypatch.setattr(Resident, "_scan", failing)
     with pytest.raises(ConnectionError):
-        memory.recall(np.eye(DIM)[0], now=NOW, touch=False)
+        memory.recall(near, now=NOW, touch=False)
     monkeypatch.setattr(Resident, "_scan", scan)
-    hits = memory.recall(np.eye(DIM)[0], limit=10, now=NOW, touch=False)
-    assert sorted(hit.id for hit in hits) == ["m2", "m3", "m4", "m5"]
+    hits = memory.recall(near, limit=2, now=NOW, touch=False)
+    assert sorted(hit.id for hit in hits) == ["m4", "m5"]
+    assert hits.scored == 2
 
 
 def test_a_reader_that_is_behind_takes_a_newer_version(lake: ailake.Lake) -> None:
