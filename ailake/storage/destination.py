@@ -4,7 +4,7 @@ import logging
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
@@ -12,7 +12,7 @@ from typing import Protocol
 from ailake.core.schema import TABLES
 from ailake.errors import ConflictError, InvalidInputError, ReadOnlyError
 from ailake.storage.location import Location
-from ailake.storage.locks import FOLDER, is_held, lifeline
+from ailake.storage.locks import FOLDER, LockedError, exclusive, remove_held
 from ailake.storage.syncing import sync
 from ailake.storage.unfinished import MARKER, entries, session
 
@@ -53,20 +53,33 @@ def destination(
         with _bucket(location, storage_options, hold_id) as bucket:
             yield bucket
         return
-    root, existed = location.root, location.root.exists()
-    try:
-        (root / FOLDER).mkdir(parents=True, exist_ok=True)
-    except PermissionError as error:
-        raise ReadOnlyError(f"{location.uri} can't be written: {error}") from error
-    try:
-        if is_held(root, _RECEIVING):
-            raise InvalidInputError(f"{location.uri}: another backup is being written there")
-        with lifeline(root, _RECEIVING), _folder(location, root) as folder:
-            yield folder
-    finally:
-        _remove_if_empty(root / FOLDER)
-        if not existed:
-            _remove_if_empty(root)
+    with _receiving(location, location.root), _folder(location, location.root) as folder:
+        yield folder
+
+
+@contextmanager
+def _receiving(location: Location, root: Path) -> Iterator[None]:
+    """Keep other copies away from a folder, and leave no trace there where none is made."""
+    existed = root.exists()
+    with ExitStack() as held:
+        try:
+            (root / FOLDER).mkdir(parents=True, exist_ok=True)
+            held.enter_context(exclusive(root, _RECEIVING, wait=False))
+        except PermissionError as error:
+            raise ReadOnlyError(f"{location.uri} can't be written: {error}") from error
+        except (LockedError, FileNotFoundError) as error:
+            # Not found: the other gave up at this moment, and took the folder with it.
+            raise InvalidInputError(
+                f"{location.uri}: another backup is being written there"
+            ) from error
+        try:
+            yield
+        finally:
+            # By who holds the lock alone, and before it is let go.
+            remove_held(root, _RECEIVING)
+            _remove_if_empty(root / FOLDER)
+            if not existed:
+                _remove_if_empty(root)
 
 
 def _refuse_occupied(location: Location, found: set[str]) -> None:

@@ -1,7 +1,7 @@
 """Locks between processes: held by the operating system, so they die with their holder."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -35,16 +35,32 @@ def exclusive(root: Path | None, name: str, *, wait: bool = True) -> Iterator[No
     if root is None:
         yield
         return
-    (root / FOLDER).mkdir(exist_ok=True)
     lock = FileLock(_file(root, name), timeout=-1 if wait else 0, poll_interval=_POLL_SECONDS)
-    try:
-        lock.acquire()
-    except Timeout as error:
-        raise LockedError(name) from error
+    _acquire(lock, root / FOLDER)
     try:
         yield
     finally:
         lock.release()
+
+
+def _acquire(lock: FileLock, folder: Path) -> None:
+    while True:
+        folder.mkdir(exist_ok=True)
+        try:
+            lock.acquire()
+        except FileNotFoundError:
+            # A backup that was given up has just removed the folder.
+            continue
+        except Timeout as error:
+            raise LockedError(Path(lock.lock_file).stem) from error
+        return
+
+
+def remove_held(root: Path, name: str) -> None:
+    """Remove the file of a lock that is held; who waits for it takes a new one."""
+    # Some systems don't remove what is open: then it stays, and does no harm.
+    with suppress(OSError):
+        _file(root, name).unlink()
 
 
 @contextmanager
