@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
-from ailake.core.records import Hit
+from ailake.core.records import Hit, SearchReport
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,15 +19,23 @@ class Hits(Sequence[Hit]):
 
     Attributes:
         items: The hits.
-        exact: The top-k is proven: every row in scope was scored, over true distances.
+        exact: The best of stage one, which stage two reorders, are proven to be the best, over
+            true distances.
         scored: Rows that were scored to find them.
+        report: How they were found.
         counted: They were counted as accesses.
     """
 
     items: tuple[Hit, ...]
     exact: bool
     scored: int
+    report: SearchReport
     counted: bool = False
+
+    @property
+    def bound_held(self) -> bool:
+        """The best are proven over the lists, one of which may be an approximate index's."""
+        return self.report.bound_held
 
     def __len__(self) -> int:
         return len(self.items)
@@ -60,10 +68,13 @@ class Hits(Sequence[Hit]):
         return pl.DataFrame(pl.from_arrow(self.to_arrow()))
 
     def explain(self) -> "pl.DataFrame":
-        """Return a row per hit with every part of its score.
+        """Return a row per hit with every part of its score, see ``ScoringPolicy``.
 
-        ``weight = recency_part * importance_part`` and ``score = distance / max(weight, epsilon)``;
-        the parts follow from the policy (see ``ScoringPolicy``).
+        ``near = distance - lexical - neighbour - speaker``, ``weight = recency_part *
+        importance_part`` and ``score = near / max(weight, epsilon)``. Where all that evidence is
+        more than the distance, ``score = near * weight`` is below 0; without stage two ``near``
+        ends at 0. ``proven_score`` is that of stage one, ``max(distance - lexical, 0) /
+        max(weight, epsilon)``.
         """
         import polars as pl  # noqa: PLC0415 (see to_polars)
 
@@ -76,11 +87,16 @@ class Hits(Sequence[Hit]):
 
 PARTS = (
     "distance",
+    "lexical",
+    "neighbour",
+    "speaker",
+    "near",
     "recency",
     "recency_part",
     "importance",
     "importance_part",
     "weight",
+    "proven_score",
     "score",
 )
 

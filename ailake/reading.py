@@ -22,7 +22,7 @@ from ailake.hits import Hits
 from ailake.recalling import recall
 from ailake.storage import memories
 from ailake.storage.retries import reading_again
-from ailake.storage.scan import Question
+from ailake.storage.scan import Mode, Question
 from ailake.storage.store import Store
 from ailake.storage.view import ReadView
 
@@ -52,27 +52,37 @@ class MemoryReader:
         *,
         limit: int = 10,
         where: Mapping[str, object] | None = None,
+        mode: str = "hybrid",
         session_id: str | None = None,
         scoring: ScoringPolicy | None = None,
         max_distance: float | None = None,
         exact: bool = False,
+        vector: Sequence[float] | NDArray[np.floating[Any]] | None = None,
         touch: bool = True,
         now: datetime | None = None,
     ) -> Hits:
         """Return the memories that matter most for a query, best first.
 
-        All memories of a scope that fits into memory are scored, by distance / (recency x
-        importance); of a larger one the nearest. ``hits.exact`` tells whether none was left out.
+        Stage one finds the best by distance, less what shared words tell, over recency x
+        importance; all memories of a scope that fits into memory are scored. ``hits.exact`` tells
+        whether its best are proven to be the best. Stage two reorders them by what the turns
+        around each and its speaker add. See ``ScoringPolicy``.
 
         Args:
-            query: Text, or its vector (dim,).
+            query: Text, or its vector (dim,), which has no words.
             limit: Number of hits, 1 to 10,000.
             where: Filter, applied before the search.
+            mode: ``hybrid`` counts all evidence, ``vector`` stage one over distances alone,
+                ``text`` words alone: memories that share none with the query are no hits, and
+                nothing is embedded.
             session_id: Only memories of this session.
-            scoring: How age and importance weigh; ``ScoringPolicy.SEED`` is the pure formula.
-            max_distance: Return nothing farther than this cosine distance.
+            scoring: How all that weighs; ``ScoringPolicy.SEED`` is the pure formula, distance /
+                (recency x importance).
+            max_distance: Return nothing farther than this cosine distance, even if it shares
+                words with the query; not in mode text, which has no distances.
             exact: Leave an approximate index alone; ``hits.exact`` tells whether the answer is
                 proven.
+            vector: The embedding of a text query, where the caller has it already, (dim,).
             touch: Count the hits as accesses, which keeps them fresh: at once here, and within a
                 second in the journal, so that a kill loses those of a second. Where they can't be
                 written, as on a full disk, a warning is logged and they wait; after 100,000,
@@ -84,30 +94,55 @@ class MemoryReader:
             InvalidInputError: An argument is wrong.
         """
         instant = clock.resolve_now(now)
-        if isinstance(query, str):
-            vector = embed_query(self.embedder, check_text(query))
-        else:
-            vector = check_vector(query, dim=self.embedder.dim, name="query")
         asked = memories.predicate(where)
         if session_id is not None:
             asked = conjunction(asked, memories.predicate({"session_id": session_id}))
         size = _whole(limit, name="limit", low=1, high=MAX_LIMIT)
+        chosen, policy = _mode(mode), _scoring(scoring)
+        distance = _distance(max_distance)
+        text, embedding = self._embedded(query, vector, mode=chosen, max_distance=distance)
         question = Question(
-            vector=vector,
+            vector=embedding,
+            text=text,
+            mode=chosen,
             scopes=self.scopes,
             asked=asked,
             visible=memories.visible(self.scopes, asked, instant),
             wall=memories.in_scopes(self.scopes),
-            scoring=_scoring(scoring),
-            max_distance=_distance(max_distance),
+            scoring=policy if chosen is not Mode.TEXT else replace(policy, lexical_weight=1.0),
+            max_distance=distance,
             now=nanoseconds(instant),
         )
+        if question.words is not None:
+            # What is only logged can't be searched by words.
+            self.store.settle_logged()
         hits = self._read(lambda view: recall(view, question, limit=size, exact=exact))
         if not touch or not self.touches or self.store.read_only:
             return hits
         met = [(hit.scope, hit.id) for hit in hits]
         counted = self.store.note_accesses(met, AccessEvent.RECALL, now=instant)
         return replace(hits, counted=counted)
+
+    def _embedded(
+        self, query: Any, vector: Any, *, mode: Mode, max_distance: float | None
+    ) -> tuple[str | None, NDArray[np.float32]]:
+        """Return a query's words, None where it has none that count, and its vector."""
+        text = check_text(query) if isinstance(query, str) else None
+        if mode is Mode.TEXT:
+            if text is None:
+                raise InvalidInputError.of("query", got=query, wanted="text, in mode text")
+            if max_distance is not None:
+                raise InvalidInputError("max_distance: mode text looks at no vector")
+            return text, np.empty(0, np.float32)
+        if text is None:
+            if vector is not None:
+                raise InvalidInputError("vector: the query is a vector already")
+            return None, check_vector(query, dim=self.embedder.dim, name="query")
+        if vector is None:
+            embedded = embed_query(self.embedder, text)
+        else:
+            embedded = check_vector(vector, dim=self.embedder.dim, name="vector")
+        return (None if mode is Mode.VECTOR else text), embedded
 
     def get(self, id: str, *, now: datetime | None = None) -> MemoryRecord:  # noqa: A002
         """Return one memory, whatever its state.
@@ -192,6 +227,13 @@ def _whole(value: Any, *, name: str, low: int, high: int) -> int:
             name, got=value, wanted=f"a whole number from {low:,} to {high:,}"
         )
     return int(value)
+
+
+def _mode(value: str) -> Mode:
+    try:
+        return Mode(value)
+    except ValueError as error:
+        raise InvalidInputError.of("mode", got=value, wanted=" | ".join(Mode)) from error
 
 
 def _scoring(value: object) -> ScoringPolicy:

@@ -88,7 +88,7 @@ def test_a_memory_far_by_its_own_vector_enters_the_list_by_a_passage(tmp_path: P
         )
         near = [{"text": f"weather of zebra {n}"} for n in range(1_100)]
         memory.remember_many(near, judge=False, now=NOW)
-        hits = memory.recall("zebra", limit=5, now=NOW)
+        hits = memory.recall("zebra", limit=5, mode="vector", now=NOW)
         assert hits[0].id == kept.id
         assert "zebra" in hits[0].passage
         assert hits[0].distance < hits[1].distance

@@ -39,6 +39,13 @@ def _positive(value: object, *, name: str) -> float:
     return number
 
 
+def _distance(value: object, *, name: str) -> float:
+    number = _number(value)
+    if number is None or not 0.0 <= number <= 2.0:
+        raise InvalidInputError.of(name, got=value, wanted="a number in [0, 2]")
+    return number
+
+
 def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         return None
@@ -180,17 +187,27 @@ def score(distance: Floats, weight: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class ScoringPolicy:
-    """How ``recall`` turns age and importance into the weight that divides a distance.
+    """How ``recall`` weighs age, importance, words, neighbours and speakers.
 
-    ``weight = recency_part * importance_part``, where ``recency_part = floor + (1 - floor) *
-    recency`` and ``importance_part = 1 - importance_weight * (1 - importance)``. A floor keeps an
-    old memory within reach: at floor 0 a two-month-old one is divided by 0.003 and is never found
-    again. At importance weight 1 an unimportant one is as far away.
+    Stage one, per memory and provable: ``score = max(distance - lexical, 0) / weight``, where
+    ``lexical = lexical_weight * bm25 / (bm25 + lexical_half)`` and ``weight = recency_part *
+    importance_part``, with ``recency_part = floor + (1 - floor) * recency`` and
+    ``importance_part = 1 - importance_weight * (1 - importance)``. A floor keeps an old memory
+    within reach: at floor 0 a two-month-old one is divided by 0.003 and is never found again. At
+    importance weight 1 an unimportant one is as far away.
+
+    Stage two reorders the best of stage one: the turn before or after a memory in its session
+    lowers its distance by up to ``neighbour_weight`` of how near that one is, and being said by
+    somebody whom the query names by ``speaker_weight`` (see ``core.evidence``).
 
     Attributes:
         recency: The forgetting curve, applied to the days since the last access.
         floor: Lower bound of the recency part, in [0, 1].
         importance_weight: How much of the importance counts, in [0, 1].
+        lexical_weight: By how much a perfect match of words lowers a distance, in [0, 2].
+        lexical_half: The BM25 score at which words count half, > 0 and finite.
+        neighbour_weight: In [0, 1]; 0 leaves neighbours alone.
+        speaker_weight: In [0, 2]; 0 leaves speakers alone.
 
     Raises:
         InvalidInputError: A field is of the wrong type or out of range.
@@ -203,14 +220,23 @@ class ScoringPolicy:
     # At 1, a memory of importance 0.9 beats the right answer of importance 0.5 from 1.8 times its
     # distance; at one half, from 1.3 times.
     importance_weight: float = 0.5
+    # Chosen on LoCoMo and LongMemEval together (benchmarks/locomo.py --sweep, docs/scoring.md).
+    lexical_weight: float = 1.0
+    lexical_half: float = 16.0
+    neighbour_weight: float = 0.5
+    speaker_weight: float = 0.3
 
     SEED: ClassVar["ScoringPolicy"]
 
     def __post_init__(self) -> None:
         if not isinstance(self.recency, RecencyConfig):
             raise InvalidInputError.of("recency", got=self.recency, wanted="a RecencyConfig")
-        for name in ("floor", "importance_weight"):
+        for name in ("floor", "importance_weight", "neighbour_weight"):
             object.__setattr__(self, name, unit_interval(getattr(self, name), name=name))
+        for name in ("lexical_weight", "speaker_weight"):
+            object.__setattr__(self, name, _distance(getattr(self, name), name=name))
+        half = _positive(self.lexical_half, name="lexical_half")
+        object.__setattr__(self, "lexical_half", half)
 
     def recency_part(self, days: Floats) -> Floats:
         """Return ``floor + (1 - floor) * recency`` for days since the last access."""
@@ -220,9 +246,23 @@ class ScoringPolicy:
         """Return ``1 - importance_weight * (1 - importance)``."""
         return 1.0 - self.importance_weight * (1.0 - importance)
 
+    def lexical_part(self, bm25: Floats) -> Floats:
+        """Return ``lexical_weight * bm25 / (bm25 + lexical_half)``, 0 where no word is met."""
+        return np.asarray(self.lexical_weight * bm25 / (bm25 + self.lexical_half))
+
+    @property
+    def has_stage_two(self) -> bool:
+        """Whether neighbours or speakers count."""
+        return self.neighbour_weight > 0 or self.speaker_weight > 0
+
 
 ScoringPolicy.SEED = ScoringPolicy(
-    recency=RecencyConfig.WEEKLY_DECAY, floor=0.0, importance_weight=1.0
+    recency=RecencyConfig.WEEKLY_DECAY,
+    floor=0.0,
+    importance_weight=1.0,
+    lexical_weight=0.0,
+    neighbour_weight=0.0,
+    speaker_weight=0.0,
 )
 
 

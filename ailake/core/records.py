@@ -138,16 +138,39 @@ class Hit(MemoryRecord):
     Attributes:
         passage: The part of a long text that is nearest to the query; otherwise the whole text.
         score: Hybrid score, ascending: lower is better.
-        distance: Cosine distance of the query, in [0, 2].
-        parts: ``distance``, ``recency``, ``recency_part`` (with the policy's floor),
-            ``importance``, ``importance_part`` (with its importance weight), ``weight`` and
-            ``score``; score = distance / max(weight, epsilon).
+        distance: Cosine distance of the query, in [0, 2]; 1 in mode text, which looks at words
+            alone.
+        parts: Every part of the score, see ``Hits.explain``.
     """
 
     passage: str
     score: float
     distance: float
     parts: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchReport:
+    """How the best memories of stage one were found.
+
+    Attributes:
+        exact: They are proven to be the best, over true distances.
+        bound_held: They are proven to be the best of what the lists hold; with an approximate
+            index that is exact up to the index's recall.
+        scored: Memories whose score was computed.
+        listed: Length of each list that was asked for: nearest, heaviest, words.
+        widened: Lists that had to be longer than at first, in that order.
+        index: The approximate index that was used, or empty.
+        index_recall: Its measured recall, None where there is none or it is unknown.
+    """
+
+    exact: bool
+    bound_held: bool
+    scored: int
+    listed: Mapping[str, int] = field(default_factory=dict)
+    widened: tuple[str, ...] = ()
+    index: str = ""
+    index_recall: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,20 @@ def settle_stale(store: "Store") -> None:
     root = store.location.root
     if root is None or store.read_only or not logs.is_stale(root, after=VISIBLE_AFTER):
         return
+    _settle_unhindered(store, root)
+
+
+def settle_logged(store: "Store") -> None:
+    """Commit what this process has logged, so that it can be searched by words.
+
+    Where another process holds the write lock, it stays in the log for now.
+    """
+    root = store.location.root
+    if root is not None and store.log is not None and len(store.log):
+        _settle_unhindered(store, root)
+
+
+def _settle_unhindered(store: "Store", root: Path) -> None:
     try:
         with exclusive(root, WRITE, wait=False):
             _drain(store)

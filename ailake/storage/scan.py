@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
@@ -9,10 +10,11 @@ from numpy.typing import NDArray
 
 from ailake.core.episodic import Floats, ScoringPolicy, days_between, score
 from ailake.core.filters import TRUE, Predicate
-from ailake.core.records import Scope
+from ailake.core.records import Scope, SearchReport
 from ailake.core.schema import INSTANT
 from ailake.storage.held import HeldRows
-from ailake.storage.search import Nearest, logged_rows
+from ailake.storage.lexical import Lexical, best_by_words, bm25_of
+from ailake.storage.search import Found, logged_rows
 from ailake.storage.table import read_rows
 from ailake.storage.view import ReadView
 
@@ -28,12 +30,30 @@ _SCHEMA = pa.schema(
 )
 
 
+# So many rows are matched with a query's words one by one as soon as the best of them are.
+_FEW = 2_000
+
+
+class Mode(StrEnum):
+    """What counts as evidence of what a memory is about.
+
+    ``hybrid``: vectors, words, neighbours and speakers; ``vector``: vectors alone; ``text``: words
+    alone.
+    """
+
+    HYBRID = "hybrid"
+    VECTOR = "vector"
+    TEXT = "text"
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """What is looked for, and how rows are scored.
 
     Attributes:
-        vector: The query, float32 (dim,).
+        vector: The query, float32 (dim,); empty in mode text.
+        text: The query as text, None where it is a vector or only that counts.
+        mode: What counts.
         scopes: Where to look.
         asked: The caller's own filter.
         visible: That filter within the scopes, over what recall sees.
@@ -44,6 +64,8 @@ class Question:
     """
 
     vector: NDArray[np.float32]
+    text: str | None
+    mode: Mode
     scopes: Sequence[Scope]
     asked: Predicate
     visible: Predicate
@@ -52,23 +74,23 @@ class Question:
     max_distance: float | None
     now: int
 
+    @property
+    def words(self) -> str | None:
+        """The text, where shared words are evidence."""
+        return self.text if self.scoring.lexical_weight > 0 else None
 
-@dataclass(frozen=True, slots=True)
-class Scanned:
-    """What a full scan found.
+    @property
+    def has_stage_two(self) -> bool:
+        """Whether neighbours or speakers count."""
+        return self.mode is Mode.HYBRID and self.text is not None and self.scoring.has_stage_two
 
-    Attributes:
-        nearest: At least the best ``limit`` rows by score, with ``start`` and ``end`` of their
-            passages, and all that is only logged.
-        scored: Rows that were scored.
+
+def scan_held(view: ReadView, question: Question, *, limit: int) -> Found | None:
+    """Score every row of the scopes; None where one of them is too large to be held.
+
+    At least the best ``limit`` rows by score are listed, all that tie with the last of them, and
+    all that is only logged.
     """
-
-    nearest: Nearest
-    scored: int
-
-
-def scan_held(view: ReadView, question: Question, *, limit: int) -> Scanned | None:
-    """Score every row of the scopes; None where one of them is too large to be held."""
     held = view.held.rows(question.scopes, view.dataset, view.passages, view.entries)
     if held is None:
         return None
@@ -76,19 +98,85 @@ def scan_held(view: ReadView, question: Question, *, limit: int) -> Scanned | No
     if question.asked != TRUE:
         found = read_rows(view.dataset, (), question.visible, with_row_id=True)
         allowed = found["_rowid"].to_numpy()
-    parts = [_best(rows, question, allowed, limit=limit) for rows in held]
+    scored = [_scored(rows, question, allowed) for rows in held]
+    words = _words(view, question, scored, limit=limit)
     logged = logged_rows(view, question.vector, question.visible, _SCHEMA)
-    logged = logged.append_column("start", pa.repeat(-1, len(logged)))
-    tables = [found for found, _ in parts] + [
-        logged.append_column("end", pa.repeat(-1, len(logged)))
-    ]
-    scored = sum(count for _, count in parts) + len(logged)
-    return Scanned(Nearest(pa.concat_tables(tables), complete=True, true_distances=True), scored)
+    for name in ("start", "end"):
+        logged = logged.append_column(name, pa.repeat(-1, len(logged)))
+    tables = [one.table(one.best(words, question, limit=limit), words) for one in scored]
+    counts = [one.count for one in scored] + [len(logged)]
+    # Nobody knows yet how well the words of what is only logged match.
+    known = question.words is None or not len(logged)
+    report = SearchReport(
+        exact=known,
+        bound_held=known,
+        scored=sum(counts),
+        listed={"nearest": sum(counts), "words": 0 if words is None else len(words.row_ids)},
+    )
+    logged = logged.append_column("_bm25", pa.array(np.zeros(len(logged))))
+    return Found(pa.concat_tables([*tables, logged]), report)
 
 
-def _best(
-    rows: HeldRows, question: Question, allowed: NDArray[np.uint64] | None, *, limit: int
-) -> tuple[pa.Table, int]:
+def _words(
+    view: ReadView, question: Question, scored: Sequence["_Scored"], *, limit: int
+) -> Lexical | None:
+    """Return the matches of the query's words that decide which rows are the best."""
+    if question.words is None:
+        return None
+    size = None if sum(one.count for one in scored) <= _FEW else max(_FEW, limit)
+    found = best_by_words(view.dataset, question.words, question.visible, limit=size)
+    if found.complete:
+        return found
+    doubtful = np.concatenate([one.doubtful(found, question, limit=limit) for one in scored])
+    if len(doubtful) > _FEW:
+        return best_by_words(view.dataset, question.words, question.visible, limit=None)
+    return found.joined(bm25_of(view.dataset, question.words, doubtful))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """All rows of a scope: whether each may be a hit, how far it is and what it weighs."""
+
+    rows: HeldRows
+    count: int
+    seen: NDArray[np.bool_]
+    distance: Floats
+    weight: Floats
+    passages: "_Passages"
+
+    def scores(self, bm25: Floats | float, question: Question) -> Floats:
+        """Return the scores with so much lexical evidence, infinite for what is not seen."""
+        lexical = question.scoring.lexical_part(np.asarray(bm25, np.float64))
+        return np.where(self.seen, score(self.distance - lexical, self.weight), np.inf)
+
+    def bm25(self, words: Lexical | None) -> Floats:
+        row_ids = self.rows.memories.column("row_id")
+        return np.zeros(len(row_ids)) if words is None else words.of(row_ids)
+
+    def best(self, words: Lexical | None, question: Question, *, limit: int) -> NDArray[np.intp]:
+        """Return the places of the best."""
+        return _lowest(self.scores(self.bm25(words), question), limit)
+
+    def doubtful(self, words: Lexical, question: Question, *, limit: int) -> NDArray[np.uint64]:
+        """Return the rows that would be among the best with as many words as an unlisted may have.
+
+        Without them, no unlisted row can be: the last of the best is strictly better than what it
+        could score at most.
+        """
+        bm25 = self.bm25(words)
+        known = self.scores(bm25, question)
+        last = np.partition(known, limit - 1)[limit - 1] if len(known) > limit else np.inf
+        possible = self.scores(words.bound, question)
+        doubt = self.seen & (bm25 == 0) & (possible <= last)
+        return np.asarray(self.rows.memories.column("row_id")[doubt])
+
+    def table(self, best: NDArray[np.intp], words: Lexical | None) -> pa.Table:
+        found = _table(self.rows, self.passages, self.distance, best)
+        bm25 = self.bm25(words)[best]
+        return found.append_column("_bm25", pa.array(bm25))
+
+
+def _scored(rows: HeldRows, question: Question, allowed: NDArray[np.uint64] | None) -> _Scored:
     memories = rows.memories
     seen = memories.alive & (memories.column("expires") > question.now)
     if allowed is not None:
@@ -96,15 +184,14 @@ def _best(
     distance = memories.distances(question.vector)
     passages = _passage_distances(rows, question.vector)
     np.minimum.at(distance, rows.owners[passages.places], passages.distance)
+    count = int(seen.sum())
+    if question.max_distance is not None:
+        seen = seen & (distance <= question.max_distance)
     days = days_between(memories.column("last"), question.now)
     weight = question.scoring.recency_part(days) * question.scoring.importance_part(
         memories.column("importance")
     )
-    scores = np.where(seen, score(distance, weight), np.inf)
-    if question.max_distance is not None:
-        scores[distance > question.max_distance] = np.inf
-    best = _lowest(scores, limit)
-    return _table(rows, passages, distance, best), int(seen.sum())
+    return _Scored(rows, count, seen, distance, weight, passages)
 
 
 def _lowest(scores: Floats, limit: int) -> NDArray[np.intp]:

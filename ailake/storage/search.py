@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ailake.core.episodic import cosine_distances
 from ailake.core.filters import Predicate
+from ailake.core.records import SearchReport
 from ailake.storage.table import select
 from ailake.storage.view import FIRST_LOGGED, ReadView
 
@@ -29,6 +30,21 @@ SCORING_COLUMNS = (
 # A quantised index returns about twice the cosine distance unless it is refined. Lists here are
 # so much longer than what is wanted of them that refining more rows than are listed gains nothing.
 REFINE_FACTOR = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search for the best memories found.
+
+    Attributes:
+        columns: ``SCORING_COLUMNS``, ``start`` and ``end`` of the nearest passage (-1 for none),
+            ``_distance``, ``_bm25`` (0 where no word is met) and ``_rowid``: at least as many of
+            the best by score as were asked for, and perhaps others.
+        report: How they were found.
+    """
+
+    columns: pa.Table
+    report: SearchReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from ailake.core.log import WaitingRow
 from ailake.core.records import Scope
 from ailake.core.rows import to_pylist
 from ailake.errors import InvalidInputError, ReadOnlyError
-from ailake.storage.draining import committing, settle, settle_stale
+from ailake.storage.draining import committing, settle, settle_logged, settle_stale
 from ailake.storage.held import HeldScopes
 from ailake.storage.journal import MANY_BUFFERED, Journal
 from ailake.storage.keys import Keys
@@ -158,6 +158,11 @@ class Store:
         """Commit what another process logged a while ago and did not live to commit."""
         self.ensure_open()
         settle_stale(self)
+
+    def settle_logged(self) -> None:
+        """Commit what this process has logged, unless another one is committing."""
+        self.ensure_open()
+        settle_logged(self)
 
     def close(self) -> None:
         """Commit what was logged; no more can be done then."""

@@ -1,0 +1,109 @@
+"""Stage two of recall: what the turns around a memory, and who said it, add to its own evidence.
+
+Scores of stage two depend on which memories are looked at together, so no bound can cover them:
+they reorder what stage one has proven to be the best, and add nothing to it.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ailake.core.episodic import FLOAT32_EPSILON, Floats
+
+# Stage two looks at so many of the best, and at so many for each hit that is wanted.
+MIN_POOL = 100
+POOL_FACTOR = 10
+
+# In characters. A short turn ("Yes, in May!") is understood by those around it; a long one says
+# itself what it is about, and the boost would only blur it. Measured: docs/scoring.md.
+SHORT_TURN = 300
+_FADING = 3
+
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """What stage two needs to know of n memories.
+
+    Attributes:
+        before: Place of the turn before each one in its session, -1 where it is not among them.
+        after: The same for the turn after it.
+        lengths: Characters of each text, (n,).
+        speakers: Who said each.
+    """
+
+    before: Places
+    after: Places
+    lengths: NDArray[np.int64]
+    speakers: Sequence[str]
+
+
+def pool_size(limit: int) -> int:
+    """Return how many of the best stage two looks at: max(100, 10 x limit)."""
+    return max(MIN_POOL, POOL_FACTOR * limit)
+
+
+def neighbour_evidence(near: Floats, turns: Turns) -> Floats:
+    """Return how much nearer than the farthest of all the better neighbour of each turn is.
+
+    ``evidence = max over both neighbours of (max(near) - near[neighbour]) * min(1, short /
+    length)^3``, where length is the mean of the turn's and its neighbour's: 0 where neither
+    neighbour is among the n, and for long turns.
+
+    Args:
+        near: Distances less the lexical evidence, (n,).
+        turns: Of the same memories.
+    """
+    if not len(near):
+        return np.zeros(0)
+    advantage = near.max() - near
+    best = np.zeros(len(near))
+    for neighbour in (turns.before, turns.after):
+        length = (turns.lengths + turns.lengths[neighbour]) / 2
+        shortness = np.minimum(1.0, SHORT_TURN / np.maximum(length, 1)) ** _FADING
+        found = np.where(neighbour >= 0, advantage[neighbour] * shortness, 0.0)
+        best = np.maximum(best, found)
+    return best
+
+
+def speaker_evidence(text: str, speakers: Sequence[str]) -> Floats:
+    """Return 1 for each turn whose speaker the text names, 0 for the others.
+
+    A name is met as a whole word, in any case; of a name of several words the first will do
+    ("Ana" for "Ana Lima"). A script without spaces is searched as it is.
+    """
+    named = {speaker: _names(text, speaker) for speaker in set(speakers)}
+    return np.array([float(named[speaker]) for speaker in speakers])
+
+
+def _names(text: str, speaker: str) -> bool:
+    words = speaker.split()
+    if not words:
+        return False
+    return any(_pattern(name).search(text) is not None for name in {speaker.strip(), words[0]})
+
+
+@lru_cache(maxsize=1_024)
+def _pattern(name: str) -> re.Pattern[str]:
+    whole = re.escape(name)
+    # No word ends between two characters of Chinese or Japanese.
+    return re.compile(rf"\b{whole}\b" if name.isascii() else whole, re.IGNORECASE)
+
+
+def final_scores(near: Floats, weight: Floats) -> Floats:
+    """Return ``near / max(weight, epsilon)``, and ``near * weight`` where near is negative.
+
+    Either way a greater weight makes a better, that is lower, score. The two meet at 0.
+
+    Args:
+        near: Distances less all evidence, which may be more than the distance.
+        weight: Recency x importance, in [0, 1].
+    """
+    return np.asarray(
+        np.where(near >= 0, near / np.maximum(weight, FLOAT32_EPSILON), near * weight)
+    )
