@@ -70,11 +70,11 @@ class Hits(Sequence[Hit]):
     def explain(self) -> "pl.DataFrame":
         """Return a row per hit with every part of its score, see ``ScoringPolicy``.
 
-        ``near = distance - lexical - neighbour - speaker``, ``weight = recency_part *
-        importance_part`` and ``score = near / max(weight, epsilon)``. Where all that evidence is
-        more than the distance, ``score = near * weight`` is below 0; without stage two ``near``
-        ends at 0. ``proven_score`` is that of stage one, ``max(distance - lexical, 0) /
-        max(weight, epsilon)``.
+        ``near = distance - lexical - neighbour - speaker - date + brevity``, ``weight =
+        recency_part * importance_part`` and ``score = near / max(weight, epsilon)``. Where all
+        that evidence is more than the distance, ``score = near * weight`` is below 0; without
+        stage two ``near`` ends at 0. ``proven_score`` is that of stage one, ``max(distance -
+        lexical, 0) / max(weight, epsilon)``.
         """
         import polars as pl  # noqa: PLC0415 (see to_polars)
 
@@ -90,6 +90,8 @@ PARTS = (
     "lexical",
     "neighbour",
     "speaker",
+    "date",
+    "brevity",
     "near",
     "recency",
     "recency_part",

@@ -8,8 +8,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ailake.core.accesses import Pending, pending_of_rows, with_pending
+from ailake.core.dates import date_evidence
 from ailake.core.episodic import Floats, ScoringPolicy, days_between, decay, rank, score
 from ailake.core.evidence import (
+    brevity,
     final_scores,
     neighbour_evidence,
     pool_size,
@@ -41,6 +43,8 @@ class _Scored:
     lexical: Floats
     neighbour: Floats
     speaker: Floats
+    date: Floats
+    brevity: Floats
     near: Floats
     recency: Floats
     recency_part: Floats
@@ -206,6 +210,8 @@ def _stage_one(
         lexical=lexical,
         neighbour=np.zeros(len(distance)),
         speaker=np.zeros(len(distance)),
+        date=np.zeros(len(distance)),
+        brevity=np.zeros(len(distance)),
         near=near,
         recency=decay(days, policy.recency),
         recency_part=part,
@@ -230,11 +236,16 @@ def _stage_two(
     turns = turns_of(view, question.wall, row_ids[pool])
     near = scored.distance[pool] - scored.lexical[pool]
     neighbour = policy.neighbour_weight * neighbour_evidence(near, turns)
-    speaker = policy.speaker_weight * speaker_evidence(question.text or "", turns.speakers)
-    near = near - neighbour - speaker
+    text = question.text or ""
+    speaker = policy.speaker_weight * speaker_evidence(text, turns.speakers)
+    dated = policy.date_weight * date_evidence(text, turns.days)
+    brief = policy.brevity_weight * brevity(turns.lengths)
+    near = near - neighbour - speaker - dated + brief
     parts = {
         "neighbour": neighbour,
         "speaker": speaker,
+        "date": dated,
+        "brevity": brief,
         "near": near,
         "score": final_scores(near, scored.weight[pool]),
     }

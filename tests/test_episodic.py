@@ -195,7 +195,7 @@ def test_policy_floor_bounds_the_weight() -> None:
     policy = ScoringPolicy(recency=WEEKLY, floor=0.25)
     parts = policy.recency_part(np.array([0.0, 7.0, 1e6]))
     assert parts.tolist() == pytest.approx([1.0, 0.25 + 0.75 * recency_weight(7), 0.25])
-    assert ScoringPolicy(WEEKLY, 0.0, 1.0, 0.0, 16.0, 0.0, 0.0) == ScoringPolicy.SEED
+    assert ScoringPolicy(WEEKLY, 0.0, 1.0, 0.0, 20.0, 0.0, 0.0, 0.0, 0.0) == ScoringPolicy.SEED
     assert ScoringPolicy.SEED.recency_part(np.array([7.0])) == pytest.approx(recency_weight(7))
 
 

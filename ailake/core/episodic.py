@@ -198,7 +198,8 @@ class ScoringPolicy:
 
     Stage two reorders the best of stage one: the turn before or after a memory in its session
     lowers its distance by up to ``neighbour_weight`` of how near that one is, and being said by
-    somebody whom the query names by ``speaker_weight`` (see ``core.evidence``).
+    somebody whom the query names by ``speaker_weight``, having happened when the query says by
+    ``date_weight``; being brief raises it (see ``core.evidence`` and ``core.dates``).
 
     Attributes:
         recency: The forgetting curve, applied to the days since the last access.
@@ -208,6 +209,8 @@ class ScoringPolicy:
         lexical_half: The BM25 score at which words count half, > 0 and finite.
         neighbour_weight: In [0, 1]; 0 leaves neighbours alone.
         speaker_weight: In [0, 2]; 0 leaves speakers alone.
+        date_weight: In [0, 2]; 0 leaves dates alone.
+        brevity_weight: In [0, 2]; 0 leaves lengths alone.
 
     Raises:
         InvalidInputError: A field is of the wrong type or out of range.
@@ -222,9 +225,11 @@ class ScoringPolicy:
     importance_weight: float = 0.5
     # Chosen on LoCoMo and LongMemEval together (benchmarks/locomo.py --sweep, docs/scoring.md).
     lexical_weight: float = 1.0
-    lexical_half: float = 16.0
+    lexical_half: float = 20.0
     neighbour_weight: float = 0.5
     speaker_weight: float = 0.3
+    date_weight: float = 0.3
+    brevity_weight: float = 0.1
 
     SEED: ClassVar["ScoringPolicy"]
 
@@ -233,7 +238,7 @@ class ScoringPolicy:
             raise InvalidInputError.of("recency", got=self.recency, wanted="a RecencyConfig")
         for name in ("floor", "importance_weight", "neighbour_weight"):
             object.__setattr__(self, name, unit_interval(getattr(self, name), name=name))
-        for name in ("lexical_weight", "speaker_weight"):
+        for name in ("lexical_weight", "speaker_weight", "date_weight", "brevity_weight"):
             object.__setattr__(self, name, _distance(getattr(self, name), name=name))
         half = _positive(self.lexical_half, name="lexical_half")
         object.__setattr__(self, "lexical_half", half)
@@ -252,8 +257,11 @@ class ScoringPolicy:
 
     @property
     def has_stage_two(self) -> bool:
-        """Whether neighbours or speakers count."""
-        return self.neighbour_weight > 0 or self.speaker_weight > 0
+        """Whether anything but distance and words counts."""
+        weights = (
+            self.neighbour_weight, self.speaker_weight, self.date_weight, self.brevity_weight,
+        )  # fmt: skip
+        return any(weight > 0 for weight in weights)
 
 
 ScoringPolicy.SEED = ScoringPolicy(
@@ -263,6 +271,8 @@ ScoringPolicy.SEED = ScoringPolicy(
     lexical_weight=0.0,
     neighbour_weight=0.0,
     speaker_weight=0.0,
+    date_weight=0.0,
+    brevity_weight=0.0,
 )
 
 

@@ -7,6 +7,7 @@ they reorder what stage one has proven to be the best, and add nothing to it.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import lru_cache
 
 import numpy as np
@@ -18,10 +19,15 @@ from ailake.core.episodic import FLOAT32_EPSILON, Floats
 MIN_POOL = 100
 POOL_FACTOR = 10
 
+# In characters: what is shorter says little by itself ("Sounds great, thanks!").
+BRIEF_TURN = 150
+
 # In characters. A short turn ("Yes, in May!") is understood by those around it; a long one says
 # itself what it is about, and the boost would only blur it. Measured: docs/scoring.md.
 SHORT_TURN = 300
 _FADING = 3
+
+_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 
 Places = NDArray[np.intp]
 
@@ -35,12 +41,14 @@ class Turns:
         after: The same for the turn after it.
         lengths: Characters of each text, (n,).
         speakers: Who said each.
+        days: When each happened, or else was written.
     """
 
     before: Places
     after: Places
     lengths: NDArray[np.int64]
     speakers: Sequence[str]
+    days: Sequence[date]
 
 
 def pool_size(limit: int) -> int:
@@ -81,6 +89,14 @@ def speaker_evidence(text: str, speakers: Sequence[str]) -> Floats:
     return np.array([float(named[speaker]) for speaker in speakers])
 
 
+def brevity(lengths: NDArray[np.int64]) -> Floats:
+    """Return ``ln(brief / length)`` for turns shorter than that, 0 for the others.
+
+    Words and vectors both favour the short: what is said in five words is about nothing else.
+    """
+    return np.log(np.maximum(BRIEF_TURN / np.maximum(lengths, 1), 1.0))
+
+
 def _names(text: str, speaker: str) -> bool:
     words = speaker.split()
     if not words:
@@ -91,8 +107,9 @@ def _names(text: str, speaker: str) -> bool:
 @lru_cache(maxsize=1_024)
 def _pattern(name: str) -> re.Pattern[str]:
     whole = re.escape(name)
-    # No word ends between two characters of Chinese or Japanese.
-    return re.compile(rf"\b{whole}\b" if name.isascii() else whole, re.IGNORECASE)
+    # No word ends between two characters of Chinese or Japanese; Korean ones have endings.
+    spaced = _UNSPACED.search(name) is None
+    return re.compile(rf"(?<!\w){whole}(?!\w)" if spaced else whole, re.IGNORECASE)
 
 
 def final_scores(near: Floats, weight: Floats) -> Floats:

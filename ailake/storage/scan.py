@@ -81,7 +81,7 @@ class Question:
 
     @property
     def has_stage_two(self) -> bool:
-        """Whether neighbours or speakers count."""
+        """Whether what stands around a memory counts, and not only its own content."""
         return self.mode is Mode.HYBRID and self.text is not None and self.scoring.has_stage_two
 
 

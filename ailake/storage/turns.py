@@ -18,7 +18,7 @@ from ailake.storage.view import FIRST_LOGGED, ReadView
 
 _GROUP = (*SCOPE_COLUMNS, "session_id")
 _ORDER = (*_GROUP, "event_time", "created_at")
-_ABOUT = ("speaker", "chunk_text", "session_id")
+_ABOUT = ("speaker", "chunk_text", "session_id", "event_time", "created_at")
 
 
 def turns_of(view: ReadView, wall: Predicate, row_ids: NDArray[np.uint64]) -> Turns:
@@ -43,6 +43,7 @@ def turns_of(view: ReadView, wall: Predicate, row_ids: NDArray[np.uint64]) -> Tu
         after,
         np.array([len(row["chunk_text"]) for row in rows], np.int64),
         [row["speaker"] for row in rows],
+        [(row["event_time"] or row["created_at"]).date() for row in rows],
     )
 
 
