@@ -74,7 +74,8 @@ class Hits(Sequence[Hit]):
         recency_part * importance_part`` and ``score = near / max(weight, epsilon)``. Where all
         that evidence is more than the distance, ``score = near * weight`` is below 0; without
         stage two ``near`` ends at 0. ``proven_score`` is that of stage one, ``max(distance -
-        lexical, 0) / max(weight, epsilon)``.
+        lexical, 0) / max(weight, epsilon)``. With a reranker ``near = 1 - relevance``, which is
+        null without one.
         """
         import polars as pl  # noqa: PLC0415 (see to_polars)
 
@@ -92,6 +93,7 @@ PARTS = (
     "speaker",
     "date",
     "brevity",
+    "relevance",
     "near",
     "recency",
     "recency_part",

@@ -15,6 +15,7 @@ from ailake.core.drafts import check_id, check_text
 from ailake.core.episodic import ScoringPolicy
 from ailake.core.filters import Predicate, conjunction
 from ailake.core.records import MemoryRecord, Scope
+from ailake.core.reranking import Reranker
 from ailake.core.rows import nanoseconds
 from ailake.embed import Embedder, check_vector, embed_query
 from ailake.errors import InvalidInputError, NotFoundError
@@ -58,6 +59,7 @@ class MemoryReader:
         max_distance: float | None = None,
         exact: bool = False,
         vector: Sequence[float] | NDArray[np.floating[Any]] | None = None,
+        reranker: Reranker | None = None,
         touch: bool = True,
         now: datetime | None = None,
     ) -> Hits:
@@ -83,6 +85,8 @@ class MemoryReader:
             exact: Leave an approximate index alone; ``hits.exact`` tells whether the answer is
                 proven.
             vector: The embedding of a text query, where the caller has it already, (dim,).
+            reranker: Reads the best max(100, 10 x limit) of the others' order together with the
+                query; what it finds stands in place of all other evidence. Not in mode vector.
             touch: Count the hits as accesses, which keeps them fresh: at once here, and within a
                 second in the journal, so that a kill loses those of a second. Where they can't be
                 written, as on a full disk, a warning is logged and they wait; after 100,000,
@@ -112,6 +116,7 @@ class MemoryReader:
             scoring=policy if chosen is not Mode.TEXT else replace(policy, lexical_weight=1.0),
             max_distance=distance,
             now=nanoseconds(instant),
+            reranker=_reranker(reranker, text),
         )
         if question.words is not None:
             # What is only logged can't be searched by words.
@@ -234,6 +239,18 @@ def _mode(value: str) -> Mode:
         return Mode(value)
     except ValueError as error:
         raise InvalidInputError.of("mode", got=value, wanted=" | ".join(Mode)) from error
+
+
+def _reranker(value: object, text: str | None) -> Reranker | None:
+    if value is None:
+        return None
+    if not isinstance(value, Reranker):
+        raise InvalidInputError.of("reranker", got=value, wanted="a Reranker: id and relevance")
+    if text is None:
+        raise InvalidInputError(
+            "reranker: it reads texts, so the query must be text and the mode not vector"
+        )
+    return value
 
 
 def _scoring(value: object) -> ScoringPolicy:

@@ -1,26 +1,20 @@
 """Recall: candidates from the store, exact scores over them, stage two, payload of the winners."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from math import isnan
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from ailake.core.accesses import Pending, pending_of_rows, with_pending
-from ailake.core.dates import date_evidence
-from ailake.core.episodic import Floats, ScoringPolicy, days_between, decay, rank, score
-from ailake.core.evidence import (
-    brevity,
-    final_scores,
-    neighbour_evidence,
-    pool_size,
-    speaker_evidence,
-)
+from ailake.core.evidence import Places, pool_size
 from ailake.core.records import Hit, MemoryRecord, SearchReport
-from ailake.core.rows import RECORD_COLUMNS, born_at, last_access, record_of
+from ailake.core.reranking import relevance_of
+from ailake.core.rows import RECORD_COLUMNS, record_of
 from ailake.errors import InvalidInputError
 from ailake.hits import PARTS, Hits
+from ailake.stages import Scored, reranked, stage_one, stage_two
 from ailake.storage.lexical import best_by_words, bm25_of, has_text_index
 from ailake.storage.passages import with_passages
 from ailake.storage.scan import Mode, Question, scan_held
@@ -35,24 +29,6 @@ POOL_FACTOR = 20
 
 # A list of words that proves too short is made so much longer.
 _WIDENING = 4
-
-
-@dataclass(frozen=True, slots=True)
-class _Scored:
-    distance: Floats
-    lexical: Floats
-    neighbour: Floats
-    speaker: Floats
-    date: Floats
-    brevity: Floats
-    near: Floats
-    recency: Floats
-    recency_part: Floats
-    importance: Floats
-    importance_part: Floats
-    weight: Floats
-    proven_score: Floats
-    score: Floats
 
 
 def recall(view: ReadView, question: Question, *, limit: int, exact: bool) -> Hits:
@@ -70,19 +46,38 @@ def recall(view: ReadView, question: Question, *, limit: int, exact: bool) -> Hi
     rows = found.columns
     ids = rows["chunk_id"].to_pylist()
     pending = pending_of_rows(view.entries, ids, rows["folded_through"].to_pylist())
-    scored = _stage_one(rows, pending, question.scoring, question.now)
-    order = _ranked(scored, rows, question)[:size]
-    if question.has_stage_two:
-        row_ids = rows["_rowid"].to_numpy()
-        scored = _stage_two(view, question, scored, row_ids=row_ids, pool=order)
-        order = order[_order(scored, rows, order)]
-    winners = order[:limit]
+    scored = stage_one(rows, pending, question.scoring, question.now)
+    order = scored.order(rows, np.arange(rows.num_rows))
+    if question.max_distance is not None:
+        order = order[scored.distance[order] <= question.max_distance]
+    order = order[:size]
+    if question.looks_around:
+        turns = turns_of(view, question.wall, rows["_rowid"].to_numpy()[order])
+        scored = stage_two(scored, order, turns, question)
+        order = scored.order(rows, order)
+    if question.reranker is not None:
+        texts = _texts(view, rows, order)
+        relevance = relevance_of(question.reranker, question.text or "", texts)
+        scored = reranked(scored, order, relevance)
+        order = scored.order(rows, order)
+    hits = _hits(view, rows, scored, pending, winners=order[:limit])
     return Hits(
-        tuple(_hits(view, rows, scored, pending, winners=winners)),
+        tuple(hits),
         exact=found.report.exact,
         scored=found.report.scored,
         report=found.report,
     )
+
+
+def _texts(view: ReadView, rows: pa.Table, places: Places) -> list[str]:
+    """Return what is read of some memories: the nearest passage of a long one, else the text."""
+    chosen = rows.take(pa.array(places))
+    found = view.rows_at(chosen["_rowid"].to_numpy(), ("chunk_text",))
+    spans = zip(chosen["start"].to_pylist(), chosen["end"].to_pylist(), strict=True)
+    return [
+        _passage(row["chunk_text"], start, end)
+        for row, (start, end) in zip(found, spans, strict=True)
+    ]
 
 
 def _without_index(view: ReadView, question: Question) -> Question:
@@ -170,103 +165,20 @@ def _is_proven(
     """
     ids, folded = rows["chunk_id"].to_pylist(), rows["folded_through"].to_pylist()
     pending = pending_of_rows(view.entries, ids, folded)
-    scored = _stage_one(rows, pending, question.scoring, question.now)
+    scored = stage_one(rows, pending, question.scoring, question.now)
     if len(scored.score) < limit:
         return False
     last = np.partition(scored.score, limit - 1)[limit - 1]
     return bool(last < 1.0 - question.scoring.lexical_part(np.array(bound)))
 
 
-def _ranked(scored: _Scored, rows: pa.Table, question: Question) -> NDArray[np.intp]:
-    order = _order(scored, rows, np.arange(rows.num_rows))
-    if question.max_distance is not None:
-        order = order[scored.distance[order] <= question.max_distance]
-    return order
-
-
-def _order(scored: _Scored, rows: pa.Table, places: NDArray[np.intp]) -> NDArray[np.intp]:
-    ids = rows["chunk_id"].to_numpy(zero_copy_only=False)
-    return rank(scored.score[places], scored.weight[places], born_at(rows)[places], ids[places])
-
-
-def _stage_one(
-    rows: pa.Table, pending: Mapping[str, Pending], policy: ScoringPolicy, now: int
-) -> _Scored:
-    accessed = last_access(rows).copy()
-    if pending:
-        for place, memory_id in enumerate(rows["chunk_id"].to_pylist()):
-            if memory_id in pending:
-                accessed[place] = max(accessed[place], pending[memory_id].last_accessed_at)
-    days = days_between(accessed, now)
-    distance = np.maximum(rows["_distance"].to_numpy().astype(np.float64), 0.0)
-    lexical = policy.lexical_part(rows["_bm25"].to_numpy())
-    importance = rows["importance_score"].to_numpy().astype(np.float64)
-    part = policy.recency_part(days)
-    importance_part = policy.importance_part(importance)
-    near = np.maximum(distance - lexical, 0.0)
-    proven = score(near, part * importance_part)
-    return _Scored(
-        distance=distance,
-        lexical=lexical,
-        neighbour=np.zeros(len(distance)),
-        speaker=np.zeros(len(distance)),
-        date=np.zeros(len(distance)),
-        brevity=np.zeros(len(distance)),
-        near=near,
-        recency=decay(days, policy.recency),
-        recency_part=part,
-        importance=importance,
-        importance_part=importance_part,
-        weight=part * importance_part,
-        proven_score=proven,
-        score=proven,
-    )
-
-
-def _stage_two(
-    view: ReadView,
-    question: Question,
-    scored: _Scored,
-    *,
-    row_ids: NDArray[np.uint64],
-    pool: NDArray[np.intp],
-) -> _Scored:
-    """Return the scores with the evidence of stage two for the best, ``pool``."""
-    policy = question.scoring
-    turns = turns_of(view, question.wall, row_ids[pool])
-    near = scored.distance[pool] - scored.lexical[pool]
-    neighbour = policy.neighbour_weight * neighbour_evidence(near, turns)
-    text = question.text or ""
-    speaker = policy.speaker_weight * speaker_evidence(text, turns.speakers)
-    dated = policy.date_weight * date_evidence(text, turns.days)
-    brief = policy.brevity_weight * brevity(turns.lengths)
-    near = near - neighbour - speaker - dated + brief
-    parts = {
-        "neighbour": neighbour,
-        "speaker": speaker,
-        "date": dated,
-        "brevity": brief,
-        "near": near,
-        "score": final_scores(near, scored.weight[pool]),
-    }
-    return replace(
-        scored, **{name: _put(getattr(scored, name), pool, part) for name, part in parts.items()}
-    )
-
-
-def _put(values: Floats, places: NDArray[np.intp], new: Floats) -> Floats:
-    changed = values.copy()
-    changed[places] = new
-    return changed
-
-
 def _hits(
     view: ReadView,
     rows: pa.Table,
-    scored: _Scored,
+    scored: Scored,
     pending: Mapping[str, Pending],
     *,
-    winners: NDArray[np.intp],
+    winners: Places,
 ) -> Iterator[Hit]:
     best = rows.take(pa.array(winners))
     placed = zip(winners.tolist(), best["start"].to_pylist(), best["end"].to_pylist(), strict=True)
@@ -274,14 +186,20 @@ def _hits(
     for row in view.rows_at(best["_rowid"].to_numpy(), RECORD_COLUMNS):
         record = with_pending(record_of(row), pending.get(row["chunk_id"]))
         place, start, end = spans[record.id]
-        passage = record.text if start < 0 else record.text[start:end]
-        yield _hit(record, scored, place, passage=passage)
+        yield _hit(record, scored, place, passage=_passage(record.text, start, end))
 
 
-def _hit(record: MemoryRecord, scored: _Scored, place: int, *, passage: str) -> Hit:
-    parts = {name: float(getattr(scored, name)[place]) for name in PARTS}
+def _hit(record: MemoryRecord, scored: Scored, place: int, *, passage: str) -> Hit:
+    parts = {name: scored.part_of(name, place) for name in PARTS}
+    if isnan(parts["relevance"]):
+        del parts["relevance"]
     fields = {name: getattr(record, name) for name in MemoryRecord.__dataclass_fields__}
     live = {**fields, "recency_weight": parts["recency"]}
     return Hit(
         **live, passage=passage, score=parts["score"], distance=parts["distance"], parts=parts
     )
+
+
+def _passage(text: str, start: int, end: int) -> str:
+    """Return a passage of a text; all of it where ``start`` is -1."""
+    return text if start < 0 else text[start:end]

@@ -14,6 +14,8 @@ from rich.text import Text
 
 from ailake.core.records import Hit
 
+_LOWERING = ("lexical", "neighbour", "speaker", "date")
+
 
 def print_json(value: object) -> None:
     """Print one JSON document; instants in ISO 8601."""
@@ -52,13 +54,23 @@ def print_explained(title: str, hits: Iterable[Hit]) -> None:
     for place, hit in enumerate(hits, start=1):
         p = hit.parts
         print_line(f"{place}. {hit.passage}  [{hit.id}]")
-        print_line(
-            f"   score {p['score']:.4f} = distance {p['distance']:.4f} / weight {p['weight']:.4f}"
-        )
+        by = "/" if p["near"] >= 0 else "×"
+        print_line(f"   score {p['score']:.4f} = {p['near']:.4f} {by} weight {p['weight']:.4f}")
+        print_line(f"   {p['near']:.4f} = {_evidence(p)}")
         print_line(
             f"   weight = {p['recency_part']:.4f} (recency {p['recency']:.4f}) × "
             f"{p['importance_part']:.4f} (importance {p['importance']:.2f})"
         )
+
+
+def _evidence(parts: Mapping[str, float]) -> str:
+    """Return how a memory's distance became what its weight divides."""
+    if "relevance" in parts:
+        return f"1 - relevance {parts['relevance']:.4f}"
+    counted = [f"- {name} {parts[name]:.4f}" for name in _LOWERING if parts[name]]
+    if parts["brevity"]:
+        counted.append(f"+ brevity {parts['brevity']:.4f}")
+    return " ".join([f"distance {parts['distance']:.4f}", *counted])
 
 
 def print_line(text: str) -> None:

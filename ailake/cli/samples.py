@@ -90,7 +90,8 @@ def _figures(
 
 
 def _fraction(hit: Hit) -> str:
-    return f"{hit.score:.2f} = {hit.parts['distance']:.2f} / {hit.parts['weight']:.2f}"
+    p = hit.parts
+    return f"{hit.score:.2f} = {p['near']:.2f} {'/' if p['near'] >= 0 else '×'} {p['weight']:.2f}"
 
 
 def _ourselves() -> str:
@@ -104,7 +105,7 @@ def _print_story(story: "Story", folder: Path, chart: Path | None) -> None:
     told = ", ".join(f"{count} × {decision}" for decision, count in story.outcomes.items())
     print_line(f"\n1. A conversation of half a year went in: {told} (repeats are kept once).")
     print_table(
-        "2. Questions, and the first memory that came back (score = distance / weight)",
+        "2. Questions, and the first memory that came back (distance less other evidence / weight)",
         ("question", "first hit", "said on", "score", "answer at"),
         [
             (

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ailake.core.episodic import Floats, ScoringPolicy, days_between, score
 from ailake.core.filters import TRUE, Predicate
 from ailake.core.records import Scope, SearchReport
+from ailake.core.reranking import Reranker
 from ailake.core.schema import INSTANT
 from ailake.storage.held import HeldRows
 from ailake.storage.lexical import Lexical, best_by_words, bm25_of
@@ -61,6 +62,7 @@ class Question:
         scoring: The policy that weighs age and importance.
         max_distance: Leave out what is farther, None for no bound.
         now: The instant from which ages are counted, nanoseconds since 1970.
+        reranker: Reads the best of stage one, None for no reranker.
     """
 
     vector: NDArray[np.float32]
@@ -73,6 +75,7 @@ class Question:
     scoring: ScoringPolicy
     max_distance: float | None
     now: int
+    reranker: Reranker | None = None
 
     @property
     def words(self) -> str | None:
@@ -80,9 +83,14 @@ class Question:
         return self.text if self.scoring.lexical_weight > 0 else None
 
     @property
-    def has_stage_two(self) -> bool:
+    def looks_around(self) -> bool:
         """Whether what stands around a memory counts, and not only its own content."""
         return self.mode is Mode.HYBRID and self.text is not None and self.scoring.has_stage_two
+
+    @property
+    def has_stage_two(self) -> bool:
+        """Whether the best of stage one are looked at again."""
+        return self.looks_around or self.reranker is not None
 
 
 def scan_held(view: ReadView, question: Question, *, limit: int) -> Found | None:
