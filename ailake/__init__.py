@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ailake.core.episodic import RecencyConfig, ScoringPolicy, hybrid_score, recency_weight
+from ailake.core.prompts import is_recalled
 from ailake.core.records import (
     Decision,
     ForgetReport,
@@ -61,6 +62,7 @@ __all__ = [
     "State",
     "connect",
     "hybrid_score",
+    "is_recalled",
     "recency_weight",
     "restore_lake",
 ]

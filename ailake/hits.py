@@ -1,12 +1,13 @@
 """What ``recall`` returns: the hits, best first, and how they came about."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
+from ailake.core.prompts import prompt_of
 from ailake.core.records import Hit, SearchReport
 
 if TYPE_CHECKING:
@@ -56,6 +57,31 @@ class Hits(Sequence[Hit]):
             f"{place}. {hit.score:.3f} {hit.passage}" for place, hit in enumerate(self, start=1)
         ]
         return "\n".join(lines) or "no hits"
+
+    def as_prompt(
+        self, max_tokens: int | None = None, *, count_tokens: Callable[[str], int] | None = None
+    ) -> str:
+        """Return the memories as text for a model's prompt, best first, a line each.
+
+        A line has the date of the event, else of the creation, the speaker where there is one, and
+        the text, of a long one the nearest passage. They stand between two markers, by which
+        ``remember`` knows them again where they come back as input, whole or in part.
+
+        Args:
+            max_tokens: Leave out the first memory with which the whole text would have more, and
+                all that follow; at least 1.
+            count_tokens: Counts the tokens of a text, as the model in use does; for a longer text
+                not fewer. Default: an estimate, rather too high: a token for four ASCII letters
+                or spaces, one for each other ASCII character, and one for two bytes of UTF-8 of
+                everything else.
+
+        Returns:
+            The text, empty where there are no hits or not even the first one fits.
+
+        Raises:
+            InvalidInputError: An argument is wrong.
+        """
+        return prompt_of(self.items, max_tokens=max_tokens, count_tokens=count_tokens)
 
     def to_arrow(self) -> pa.Table:
         """Return a row per hit: its fields, with the scope in three columns."""

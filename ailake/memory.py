@@ -54,7 +54,7 @@ class Memory(MemoryReader):
         confidence: float = 1.0,
         role: str = "user",
         speaker: str = "",
-        source: str = "direct",
+        source: str | None = None,
         kind: str = "",
         id: str | None = None,  # noqa: A002 (the field's name everywhere)
         event_time: datetime | None = None,
@@ -74,7 +74,8 @@ class Memory(MemoryReader):
             confidence: How sure the writer is, in [0, 1].
             role: Author's role, such as user, assistant, system or tool.
             speaker: Author's name; embedded with the text, because it helps recall.
-            source: direct, tool, document, group_chat, system or recalled.
+            source: direct, tool, document, group_chat, system or recalled; default: direct, but
+                recalled where the text holds what ``hits.as_prompt`` returned, or a part of it.
             kind: The application's own category.
             id: Makes the call idempotent: the same id again returns the first outcome and changes
                 nothing. Unique in the whole lake.

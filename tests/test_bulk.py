@@ -20,6 +20,7 @@ from ailake.core.bulk import Batch, BulkRows, plan_bulk
 from ailake.core.columnar import read_columns
 from ailake.core.drafts import Draft, drafts_of
 from ailake.core.judge import dedupe_digest, dedupe_digests, dedupe_key
+from ailake.core.prompts import CLOSING, OPENING
 from ailake.core.records import Decision, Remembered, Scope, SourceClass
 from ailake.core.remembering import NewMemory, Twin, duplicate_keys, plan_batch
 from ailake.core.rows import episodic_rows
@@ -38,7 +39,9 @@ instants = st.integers(-(10**15), 3 * 10**15).flatmap(
         [(EPOCH + timedelta(microseconds=micros)).astimezone(zone) for zone in (UTC, HERE)]
     )
 )
-words = st.sampled_from(["tea", "Tea.", " tea ", "tea?", "茶", "Ana left!", "n!", "x" * 40])
+words = st.sampled_from(
+    ["tea", "Tea.", " tea ", "tea?", "茶", "Ana left!", "n!", "x" * 40, OPENING, f"tea {CLOSING}"]
+)
 labels = st.none() | st.sampled_from(["", "ana", "bo"])
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "importance": st.none() | st.floats(0, 1),

@@ -27,6 +27,7 @@ from ailake.core.drafts import (
 )
 from ailake.core.instants import EARLIEST, LATEST
 from ailake.core.judge import dedupe_digests
+from ailake.core.prompts import MARKER
 from ailake.core.records import SourceClass
 
 MICROSECONDS = pa.timestamp("us", "UTC")
@@ -134,13 +135,8 @@ def _of_table(table: pa.Table, constants: Mapping[str, Any]) -> WithVectors | No
     vectors = matrix_of(table["vector"])
     if vectors is None:
         return None
-    columns = {
-        name: _filled(_READERS[name](table[name], name), constants[name])
-        for name in _NAMES
-        if name in names
-    }
-    same = {name: constants[name] for name in _NAMES if name not in columns}
-    return WithVectors(Columns(pa.table(columns), same), vectors)
+    given = {name: _READERS[name](table[name], name) for name in _NAMES if name in names}
+    return WithVectors(_completed(given, constants), vectors)
 
 
 def _of_dicts(
@@ -152,17 +148,28 @@ def _of_dicts(
     vectors = [item.get("vector") for item in items]
     if any(vector is None for vector in vectors):
         return None
-    columns = {"text": pa.array([check_text(item.get("text")) for item in items], pa.string())}
+    given = {"text": pa.array([check_text(item.get("text")) for item in items], pa.string())}
     for name in _NAMES:
         if name in names and name != "text":
-            given = (item.get(name) for item in items)
-            values = [constants[name] if v is None else check_field(name, v) for v in given]
-            columns[name] = pa.array(values, _TYPES.get(name, pa.string()))
+            listed = (item.get(name) for item in items)
+            values = [None if value is None else check_field(name, value) for value in listed]
+            given[name] = pa.array(values, _TYPES.get(name, pa.string()))
+    return WithVectors(_completed(given, constants), vectors)
+
+
+def _completed(given: Mapping[str, Any], constants: Mapping[str, Any]) -> Columns:
+    """Fill in what was not given, as ``Draft.of`` does."""
+    known = dict(given)
+    recalled = pc.match_substring_regex(known["text"], MARKER)
+    if pc.any(recalled).as_py():
+        sources = pc.if_else(recalled, SourceClass.RECALLED.value, constants["source"])
+        known["source"] = pc.coalesce(known.get("source", pa.scalar(None, pa.string())), sources)
+    columns = {name: _filled(column, constants[name]) for name, column in known.items()}
     same = {name: constants[name] for name in _NAMES if name not in columns}
-    return WithVectors(Columns(pa.table(columns), same), vectors)
+    return Columns(pa.table(columns), same)
 
 
-def _filled(column: pa.ChunkedArray, default: Any) -> pa.ChunkedArray:
+def _filled(column: Any, default: Any) -> Any:
     return column.fill_null(default) if column.null_count and default is not None else column
 
 

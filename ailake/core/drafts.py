@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from ailake.core.episodic import unit_interval
 from ailake.core.instants import as_utc
+from ailake.core.prompts import is_recalled
 from ailake.core.records import SourceClass, is_encodable
 from ailake.errors import InvalidInputError
 
@@ -51,6 +52,9 @@ class Draft:
     def of(cls, text: object, *, default_session: str = "", **values: object) -> Self:
         """Check the arguments of ``remember`` and return them as a draft.
 
+        What is None counts as not given. Where no source is, a text that holds recalled memories
+        has the source ``recalled``.
+
         Raises:
             InvalidInputError: The first argument found wrong: what was got and what is wanted.
         """
@@ -65,7 +69,10 @@ class Draft:
             if value is not None
         }
         checked.setdefault("session_id", default_session)
-        return cls(text=check_text(text), **checked)
+        sound = check_text(text)
+        if is_recalled(sound):
+            checked.setdefault("source", SourceClass.RECALLED.value)
+        return cls(text=sound, **checked)
 
     @property
     def embedded_text(self) -> str:

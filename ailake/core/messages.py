@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ailake.core.drafts import Draft
+from ailake.core.prompts import is_recalled
 from ailake.core.records import SourceClass
 from ailake.errors import InvalidInputError
 
@@ -25,7 +26,8 @@ def drafts_of_messages(
     """Check chat turns and return them as drafts.
 
     ``name`` becomes the speaker, ``created_at`` the event's time, and the role says the source:
-    system and developer messages are ``system``, tool messages and tool calls are ``tool``.
+    system and developer messages are ``system``, tool messages and tool calls are ``tool``; but
+    whichever holds recalled memories is ``recalled``, such as a tool's answer that was a recall.
 
     Args:
         messages: Mappings with ``role`` and ``content``, and optionally ``name``, ``created_at``
@@ -60,15 +62,16 @@ def _draft(message: Mapping[str, Any], session: str) -> Draft:
     content = _text(message.get("content"))
     calls = _calls(message.get("tool_calls"))
     called = message.get("tool_call_id")
+    text = "\n".join(part for part in (content, calls) if part)
     source = SourceClass.TOOL if calls and not content else _source(role)
     return Draft.of(
-        "\n".join(part for part in (content, calls) if part),
+        text,
         default_session=session,
         role=role if role is not None else "",
         speaker=message.get("name"),
         event_time=message.get("created_at"),
         id=message.get("id"),
-        source=source.value,
+        source=None if is_recalled(text) else source.value,
         metadata=None if called is None else {"tool_call_id": called},
     )
 
