@@ -20,23 +20,28 @@ class Hits(Sequence[Hit]):
 
     Attributes:
         items: The hits.
-        exact: The best of stage one, which stage two reorders, are proven to be the best, over
-            true distances.
-        scored: Rows that were scored to find them.
         report: How they were found.
         counted: They were counted as accesses.
     """
 
     items: tuple[Hit, ...]
-    exact: bool
-    scored: int
     report: SearchReport
     counted: bool = False
 
     @property
+    def exact(self) -> bool:
+        """The best of stage one, which stage two reorders, are proven, over true distances."""
+        return self.report.exact
+
+    @property
     def bound_held(self) -> bool:
-        """The best are proven over the lists, one of which may be an approximate index's."""
+        """They are proven over the lists, one of which may be an approximate index's."""
         return self.report.bound_held
+
+    @property
+    def scored(self) -> int:
+        """Memories that were scored to find them."""
+        return self.report.scored
 
     def __len__(self) -> int:
         return len(self.items)

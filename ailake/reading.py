@@ -1,10 +1,10 @@
 """Reading the memories of one scope or several: recall, get, list, count, history."""
 
 import builtins
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypedDict, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,9 @@ from ailake import clock
 from ailake.core.accesses import AccessEvent
 from ailake.core.drafts import check_id, check_text
 from ailake.core.episodic import ScoringPolicy
+from ailake.core.filter_values import CheckedTexts
 from ailake.core.filters import Predicate, conjunction
-from ailake.core.records import MemoryRecord, Scope
+from ailake.core.records import MemoryRecord, Scope, SearchReport
 from ailake.core.reranking import Reranker
 from ailake.core.rows import nanoseconds
 from ailake.embed import Embedder, check_vector, embed_query
@@ -30,6 +31,21 @@ from ailake.storage.view import ReadView
 MAX_LIMIT = 10_000
 
 T = TypeVar("T")
+
+
+class RecallOptions(TypedDict, total=False):
+    """What ``recall`` takes beside a query and a limit."""
+
+    where: Mapping[str, object] | None
+    mode: str
+    session_id: str | None
+    scoring: ScoringPolicy | None
+    max_distance: float | None
+    exact: bool
+    vector: Sequence[float] | NDArray[np.floating[Any]] | None
+    reranker: Reranker | None
+    touch: bool
+    now: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +143,36 @@ class MemoryReader:
         met = [(hit.scope, hit.id) for hit in hits]
         counted = self.store.note_accesses(met, AccessEvent.RECALL, now=instant)
         return replace(hits, counted=counted)
+
+    def recall_filtered(
+        self,
+        query: str | Sequence[float] | NDArray[np.floating[Any]],
+        limit: int,
+        candidate_ids: Iterable[str],
+        **options: Unpack[RecallOptions],
+    ) -> Hits:
+        """Return those of the given memories that matter most for a query, best first.
+
+        Args:
+            query: Text, or its vector (dim,).
+            limit: Number of hits, 1 to 10,000.
+            candidate_ids: The memories, any number of them, chosen before the search. Those that
+                are not in these scopes or that recall does not see are left out; without any there
+                are no hits, and nothing is read.
+            options: As in ``recall``.
+
+        Raises:
+            InvalidInputError: An argument is wrong.
+        """
+        size = _whole(limit, name="limit", low=1, high=MAX_LIMIT)
+        ids = _candidates(candidate_ids)
+        if not ids:
+            return Hits((), SearchReport(exact=True, bound_held=True))
+        meant = self._read(lambda view: memories.survivors(view, ids))
+        named = {"chunk_id": {"in": CheckedTexts(dict.fromkeys(meant))}}
+        where = options.pop("where", None)
+        both = named if where is None else {"AND": [named, where]}
+        return self.recall(query, limit=size, where=both, **options)
 
     def _embedded(
         self, query: Any, vector: Any, *, mode: Mode, max_distance: float | None
@@ -251,6 +297,12 @@ def _reranker(value: object, text: str | None) -> Reranker | None:
             "reranker: it reads texts, so the query must be text and the mode not vector"
         )
     return value
+
+
+def _candidates(ids: object) -> list[str]:
+    if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+        raise InvalidInputError.of("candidate_ids", got=ids, wanted="a collection of ids")
+    return list(dict.fromkeys(check_id(one, name="candidate_ids") for one in ids))
 
 
 def _scoring(value: object) -> ScoringPolicy:

@@ -61,12 +61,7 @@ def recall(view: ReadView, question: Question, *, limit: int, exact: bool) -> Hi
         scored = reranked(scored, order, relevance)
         order = scored.order(rows, order)
     hits = _hits(view, rows, scored, pending, winners=order[:limit])
-    return Hits(
-        tuple(hits),
-        exact=found.report.exact,
-        scored=found.report.scored,
-        report=found.report,
-    )
+    return Hits(tuple(hits), found.report)
 
 
 def _texts(view: ReadView, rows: pa.Table, places: Places) -> list[str]:

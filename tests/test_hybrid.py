@@ -1,7 +1,8 @@
 """Recall by words, neighbours, speakers, dates and rerankers."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 import ailake
 from ailake.core.episodic import score
 from ailake.errors import InvalidInputError
-from tests.conftest import NOW
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 PLAIN = ailake.ScoringPolicy(
     neighbour_weight=0, speaker_weight=0, date_weight=0, brevity_weight=0, importance_weight=0
@@ -129,8 +131,6 @@ def test_hybrid_equals_brute_force_over_words(
         judge=False,
         now=NOW,
     )
-    from dataclasses import replace
-
     scoring = replace(
         scoring,
         importance_weight=1.0,

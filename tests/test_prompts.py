@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 import ailake
 from ailake import Decision, Hit, Hits, InvalidInputError, Scope, State, is_recalled
 from ailake.core.prompts import CLOSING, OPENING, estimate_tokens, prompt_of
+from ailake.core.records import SearchReport
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+REPORT = SearchReport(exact=True, bound_held=True)
 BLOCK = f"{OPENING}\n- 2026-01-31 Ana: tea\n{CLOSING}"
 
 # Markers, their parts, what they are mangled into, and all that breaks a line.
@@ -57,7 +59,7 @@ def test_a_line_each_best_first(memory: ailake.Memory) -> None:
         "- 2025-11-02 Ana lives in Oslo\n"
         "</ailake-recalled>"
     )
-    assert Hits(found.items[::-1], exact=True, scored=2).as_prompt().splitlines()[1] == (
+    assert Hits(found.items[::-1], found.report).as_prompt().splitlines()[1] == (
         "- 2025-11-02 Ana lives in Oslo"
     )
 
@@ -96,9 +98,9 @@ def test_whole_memories_until_one_does_not_fit(memory: ailake.Memory) -> None:
 def test_a_bad_limit(bad: Any) -> None:
     for items in ((), (hit("tea"),)):
         with pytest.raises(InvalidInputError, match=r"max_tokens: got .*, wanted a whole number"):
-            Hits(items, exact=True, scored=1).as_prompt(bad)
+            Hits(items, REPORT).as_prompt(bad)
     with pytest.raises(InvalidInputError, match="count_tokens: got 5, wanted a function"):
-        Hits((), exact=True, scored=0).as_prompt(count_tokens=5)  # type: ignore[arg-type]
+        Hits((), REPORT).as_prompt(count_tokens=5)  # type: ignore[arg-type]
 
 
 @given(hits)

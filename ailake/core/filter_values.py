@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 from enum import Enum
+from functools import cached_property
 from math import isfinite
 from numbers import Integral, Real
 from typing import TypeAlias
@@ -12,6 +13,18 @@ import numpy as np
 from ailake.core.records import is_encodable
 
 Value: TypeAlias = str | int | float | bool | datetime | tuple["Value", ...] | None
+
+
+class CheckedTexts(tuple[str, ...]):  # noqa: SLOT001 (it keeps its set)
+    """Texts for ``in`` that UTF-8 can encode, each once: however many, they count as one value."""
+
+    def __contains__(self, value: object) -> bool:
+        """Tell whether a text is one of them; asked for every row that is only logged."""
+        return value in self._set
+
+    @cached_property
+    def _set(self) -> frozenset[str]:
+        return frozenset(self)
 
 
 def distinct(values: Iterable[Value]) -> tuple[Value, ...]:

@@ -11,7 +11,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from ailake.core.filter_values import Value, distinct, integer, json_scalar, real32, text
+from ailake.core.filter_values import (
+    CheckedTexts,
+    Value,
+    distinct,
+    integer,
+    json_scalar,
+    real32,
+    text,
+)
 from ailake.core.instants import as_utc
 from ailake.core.predicates import (
     FALSE,
@@ -257,6 +265,9 @@ class _Parser:
             raise InvalidInputError.of(
                 f"where {field.label!r} in", got=values, wanted="a list, tuple or set of values"
             )
+        if isinstance(values, CheckedTexts) and values and field.kind is ColumnKind.TEXT:
+            self.spend(1)
+            return field.leaf("in", values)
         self.spend(1 + len(values))
         known = distinct(field.normalise(value) for value in values if value is not None)
         terms: list[Predicate] = [field.leaf("in", known)] if known else []

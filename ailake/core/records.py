@@ -166,7 +166,7 @@ class SearchReport:
 
     exact: bool
     bound_held: bool
-    scored: int
+    scored: int = 0
     listed: Mapping[str, int] = field(default_factory=dict)
     widened: tuple[str, ...] = ()
     index: str = ""
