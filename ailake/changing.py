@@ -115,6 +115,7 @@ class Changer:
         # A fold between reading a row and writing it back would be undone.
         with exclusive(self.store.location.root, DECAY), self.store.committing():
             yield
+        self.store.upkeep_soon()
 
     def _stored(self, memory_id: str) -> MemoryRecord:
         wall = memories.in_scopes((self.scope,))

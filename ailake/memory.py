@@ -127,7 +127,8 @@ class Memory(MemoryReader):
         given = read_items(items, default_session=self.session_id, dim=self.embedder.dim)
         instant = clock.resolve_now(now)
         self.store.ensure_writable()
-        with progress_bar("remembering", total=len(given.drafts), shown=progress) as advance:
+        bar = progress_bar("remembering", total=len(given.drafts), shown=progress)
+        with self.store.writing_many(), bar as advance:
             if isinstance(given, Embedded):
                 bulk = BulkWriter(self.store, self.scope, judge=judge, now=instant)
                 return bulk.write(given.drafts, given.vectors, advance=advance)

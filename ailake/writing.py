@@ -82,7 +82,7 @@ class Writer:
         part = Part(drafts, vectors, judge=judge, now=now)
         long = any(is_long(draft, self.embedder) for draft in drafts)
         if log is None or long or len(drafts) > LOGGED_ROWS:
-            return list(self._write_part(part, ignore))
+            return self._commit_few(part)
         self.store.make_room()
         while True:
             if not part.known.all():
@@ -93,11 +93,16 @@ class Writer:
                 if done:
                     self._log(part, plan, log)
             if plan.extensions:
-                return list(self._write_part(part, ignore))
+                return self._commit_few(part)
             if done:
                 # Without the lock: whoever drains may be waiting for it.
                 self.store.drain_soon()
                 return list(plan.outcomes)
+
+    def _commit_few(self, part: Part) -> list[Remembered]:
+        outcomes = self._write_part(part, ignore)
+        self.store.upkeep_soon()
+        return list(outcomes)
 
     def _write_part(self, part: Part, advance: Advance) -> tuple[Remembered, ...]:
         view = self._look(part)

@@ -82,7 +82,8 @@ def test_the_large_table(tmp_path: Path) -> None:
         assert size(tmp_path, after, before) == report.bytes_written
         assert after.to_table(columns=UNTOUCHED, with_row_id=True).equals(rows_before)
         stats = lake.stats().tables
-        (index,) = next(t for t in stats if t.name == "episodic").indexes
+        found = next(t for t in stats if t.name == "episodic").indexes
+        (index,) = (index for index in found if index.name == "embedding_idx")
         assert index.unindexed_rows == 0
         weights = after.to_table(columns=["recency_weight", "last_accessed_at"])
         assert np.array_equal(weights["recency_weight"].to_numpy(), expected(weights, NOW))

@@ -8,7 +8,7 @@ import pytest
 from lancedb.index import IvfSq
 
 import ailake
-from ailake.storage import table as tables
+from ailake.core import indexing
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -22,7 +22,7 @@ def index_parts(lake: ailake.Lake) -> tuple[int, int]:
 def test_an_index_is_brought_up_to_date_off_the_callers_path(
     lake: ailake.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "MIN_BEHIND", 20)
+    monkeypatch.setattr(indexing, "MIN_VECTORS_BEHIND", 20)
     memory = lake.memory(agent_id="a")
     vectors = np.random.default_rng(0).standard_normal((600, 64))
     items = [{"text": f"n{n}", "vector": vectors[n]} for n in range(500)]

@@ -87,6 +87,7 @@ def diagnose_lake(uri: str, *, fix: bool, storage_options: list[str] | None) -> 
             findings += _damaged_log(lake)
             if fix and not lake.read_only:
                 findings += _orphan_passages(lake)
+                lake.store.keep_indexes_current()
             findings += [
                 Finding(
                     Level.ERROR, "rows", f"{p.what}: {p.count}, such as {', '.join(p.examples)}"
@@ -174,7 +175,7 @@ def _table_findings(lake: "Lake", table: "TableStats", *, fix: bool) -> list[Fin
     findings += [
         Finding(Level.WARNING, f"index {index.name}", f"{index.unindexed_rows} rows behind")
         for index in table.indexes
-        if index.unindexed_rows
+        if index.is_due
     ]
     return findings
 

@@ -28,6 +28,7 @@ from ailake.errors import (
 )
 from ailake.storage.absent import AbsentTable
 from ailake.storage.draining import settle_if_possible
+from ailake.storage.indexes import keep_current
 from ailake.storage.journal import Buffer, Journal
 from ailake.storage.location import Location
 from ailake.storage.locks import FOLDER, WRITE, exclusive
@@ -129,9 +130,11 @@ def create_store(
                 if location.root is not None:
                     _clear_half_made(location.root / f"{name}.lance")
                 schema = arrow_schema(name, dim=embedder.dim, embedder_id=embedder.id)
-                database.create_table(
+                handle = database.create_table(
                     name, schema=schema, exist_ok=True, storage_options=STABLE_ROW_IDS
                 )
+                # While there are no rows; upkeep makes those that a killed creation lacks.
+                keep_current(Table(handle, storage_options=storage_options, root=location.root))
 
 
 def _clear_half_made(folder: Path) -> None:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from ailake.core.indexing import Upkeep, upkeep_of
+from ailake.storage.indexes import TableIndex, indexes_of
 from ailake.storage.table import Table
 
 SMALL_FRAGMENT_ROWS = 10_000
@@ -10,12 +12,25 @@ SMALL_FRAGMENT_ROWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class IndexStats:
-    """An index and how far it is behind the data."""
+    """An index and how far it is behind the data.
+
+    Attributes:
+        kind: The engine's name for it.
+        indexed_rows: Rows in it.
+        unindexed_rows: Rows that it lacks; searches look at them one by one.
+        segments: Parts that it consists of.
+        bytes: Its size.
+        is_due: It is so far behind, or in so many parts, that upkeep has something to do.
+    """
 
     name: str
     kind: str
     columns: tuple[str, ...]
+    indexed_rows: int
     unindexed_rows: int
+    segments: int
+    bytes: int
+    is_due: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +66,6 @@ def measure(table: Table) -> TableStats:
     """Measure one table at its latest version."""
     dataset = table.snapshot()
     fragments = dataset.get_fragments()
-    indexes = []
-    for index in table.handle.list_indices():
-        stats = table.handle.index_stats(index.name)
-        indexes.append(
-            IndexStats(index.name, index.index_type, tuple(index.columns), stats.num_unindexed_rows)
-        )
     return TableStats(
         name=table.name,
         schema_version=int(dataset.schema.metadata.get(b"ailake.schema_version", b"0")),
@@ -67,7 +76,21 @@ def measure(table: Table) -> TableStats:
         small_fragments=sum(f.physical_rows < SMALL_FRAGMENT_ROWS for f in fragments),
         deleted_rows=sum(fragment.num_deletions for fragment in fragments),
         bytes=sum(dataset.all_files().read_all()["size_bytes"].to_pylist()),
-        indexes=tuple(indexes),
+        indexes=tuple(map(_index_stats, indexes_of(dataset))),
+    )
+
+
+def _index_stats(index: TableIndex) -> IndexStats:
+    coverage = index.coverage
+    return IndexStats(
+        name=index.name,
+        kind=index.type,
+        columns=index.columns,
+        indexed_rows=coverage.indexed_rows,
+        unindexed_rows=coverage.unindexed_rows,
+        segments=coverage.segments,
+        bytes=index.bytes,
+        is_due=upkeep_of(index.kind, coverage) is not Upkeep.NOTHING,
     )
 
 

@@ -1,11 +1,12 @@
 """The open tables of a lake, its journal and its log."""
 
 import weakref
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from threading import Lock
 
 import lance
 import pyarrow as pa
@@ -17,6 +18,7 @@ from ailake.core.rows import to_pylist
 from ailake.errors import InvalidInputError, ReadOnlyError
 from ailake.storage.draining import committing, settle, settle_logged, settle_stale
 from ailake.storage.held import HeldScopes
+from ailake.storage.indexes import keep_current
 from ailake.storage.journal import MANY_BUFFERED, Journal
 from ailake.storage.keys import Keys
 from ailake.storage.location import Location
@@ -63,6 +65,9 @@ class Store:
     drainer: Drainer = field(init=False)
     _without_logged: int = 0
     _logged_then: tuple[WaitingRow, ...] = field(init=False)
+    _many: int = 0
+    _counting: Lock = field(default_factory=Lock)
+    _written: bool = False
     closed: bool = False
 
     def __post_init__(self) -> None:
@@ -121,7 +126,31 @@ class Store:
     def drain_soon(self) -> None:
         """See to it that what has just been logged becomes rows soon."""
         if self.log is not None and len(self.log):
+            self._written = True
             self.drainer.wake(at_once=len(self.log) > MANY_WAITING)
+
+    def upkeep_soon(self) -> None:
+        """See to it that indexes learn soon of what has just been committed."""
+        self._written = True
+        self.drainer.wake(at_once=False)
+
+    @contextmanager
+    def writing_many(self) -> Iterator[None]:
+        """Put upkeep of indexes off to the end of the block, however many commits it makes."""
+        with self._counting:
+            self._many += 1
+        try:
+            yield
+        finally:
+            with self._counting:
+                self._many -= 1
+            self.upkeep_soon()
+
+    def keep_indexes_current(self) -> None:
+        """Make what indexes lack, unless this process is just writing many memories."""
+        if not self.read_only and not self._many:
+            self._written = False
+            keep_current(self.episodic)
 
     def note_accesses(
         self, met: Sequence[tuple[Scope, str]], event: AccessEvent, *, now: datetime
@@ -150,9 +179,9 @@ class Store:
             self.journal.flush()
 
     def flush(self) -> None:
-        """Settle, and wait for upkeep that is running."""
+        """Settle, and see upkeep through."""
         self.settle()
-        self.drainer.wait()
+        self.drainer.finish()
 
     def settle_stale(self) -> None:
         """Commit what another process logged a while ago and did not live to commit."""
@@ -172,6 +201,8 @@ class Store:
         self.drainer.stop()
         try:
             self.settle()
+            if self._written:
+                self.keep_indexes_current()
         finally:
             self.closed = True
 
@@ -211,5 +242,5 @@ def _settled(reference: "weakref.ref[Store]") -> bool:
         # Moved or removed: whoever writes there again wakes the thread again.
         return False
     store.settle()
-    store.episodic.index_new_rows()
+    store.keep_indexes_current()
     return True

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from ailake.core.filter_eval import engine_part, matches, touches_metadata
 from ailake.core.filters import METADATA, Predicate, columns_of
 from ailake.core.rows import to_pylist
-from ailake.core.tiers import MAX_SMALL_FRAGMENTS, merge_target
+from ailake.core.tiers import MAX_SMALL_FRAGMENTS, TIERS, merge_target
 from ailake.errors import ConflictError
 from ailake.storage.filters import to_sql
+from ailake.storage.indexes import boundaries
 from ailake.storage.locks import LockedError, exclusive
 from ailake.storage.retries import ATTEMPTS, is_conflict, is_lost_race, reading_again, with_retries
 from ailake.storage.streams import Stream, whole
@@ -32,11 +33,6 @@ STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
 # Versions older than this are removed, tagged ones aside: what `lake.at` can go back to.
 KEPT = timedelta(days=1)
 CLEAN_EVERY = 200
-
-# An index is merged once a tenth of it is missing; up to 10,000 rows are scanned in no time.
-MIN_BEHIND = 10_000
-MOST_BEHIND = 0.1
-MANY_PARTS = 100
 
 
 class Table:
@@ -171,31 +167,12 @@ class Table:
         What is left of old versions is removed now and then, too.
         """
         snapshot = self.snapshot()
-        sizes = [fragment.physical_rows for fragment in snapshot.get_fragments()]
-        target = merge_target(sizes, most=most)
+        target = merge_target(_sizes(snapshot), most=most)
         if target is not None:
-            self._upkeep(lambda: self.compact(target_rows=target, attempts=1))
+            self.upkeep(lambda: self.compact(target_rows=target, attempts=1))
         if snapshot.version // CLEAN_EVERY != self._cleaned_at // CLEAN_EVERY:
-            self._upkeep(lambda: self.clean(older_than=KEPT))
+            self.upkeep(lambda: self.clean(older_than=KEPT))
             self._cleaned_at = int(snapshot.version)
-
-    def index_new_rows(self) -> None:
-        """Bring indexes up to date where searches look at too many rows beside them.
-
-        All parts of an index are merged into one, which may build it anew: rarely, and not in
-        anybody's way.
-        """
-        dataset = self.fresh()
-        for index in dataset.describe_indices():
-            stats = dataset.stats.index_stats(index.name)
-            behind, indexed = stats["num_unindexed_rows"], stats["num_indexed_rows"]
-            if behind > max(MIN_BEHIND, indexed * MOST_BEHIND):
-                merge = partial(
-                    dataset.optimize.optimize_indices,
-                    index_names=[index.name],
-                    num_indices_to_merge=MANY_PARTS,
-                )
-                self._upkeep(merge)
 
     def clean(self, *, older_than: timedelta) -> None:
         """Remove versions older than ``older_than``; tagged ones stay."""
@@ -206,7 +183,7 @@ class Table:
             )
         )
 
-    def _upkeep(self, action: Callable[[], object]) -> None:
+    def upkeep(self, action: Callable[[], object]) -> None:
         """Do what only saves work: where it fails, the next write tries again."""
         try:
             # Two at once would do the same, and who is second leaves its files behind.
@@ -217,6 +194,20 @@ class Table:
         except (OSError, RuntimeError, ValueError) as error:
             level = logging.DEBUG if is_lost_race(error) else logging.WARNING
             log.log(level, "upkeep of %s failed", self.name, exc_info=True)
+
+
+def _sizes(dataset: lance.LanceDataset) -> list[int]:
+    """Return the sizes of the fragments, those that the engine would not merge kept apart."""
+    parts = boundaries(dataset)
+    sizes: list[int] = []
+    last = None
+    for fragment in dataset.get_fragments():
+        covered = parts.get(fragment.fragment_id, frozenset())
+        if sizes and covered != last:
+            sizes.append(TIERS[-1])
+        sizes.append(fragment.physical_rows)
+        last = covered
+    return sizes
 
 
 def _with_all(rows: pa.Table, *, schema: pa.Schema) -> pa.Table:

@@ -45,10 +45,12 @@ class Drainer:
         if self._thread is None or not self._thread.is_alive():
             self._start()
 
-    def wait(self) -> None:
-        """Wait for a drain that is running, with the upkeep that follows it."""
+    def finish(self) -> None:
+        """Return when no drain is running nor asked for, with the upkeep that follows it."""
         with self._running:
-            pass
+            if self._wanted.is_set() and not self._stopped:
+                self._wanted.clear()
+                self._drain()
 
     def end(self) -> None:
         """Start no other drain; the thread ends by itself."""
