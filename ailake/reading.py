@@ -170,9 +170,9 @@ class MemoryReader:
             return Hits((), SearchReport(exact=True, bound_held=True))
         meant = self._read(lambda view: memories.survivors(view, ids))
         named = {"chunk_id": {"in": CheckedTexts(dict.fromkeys(meant))}}
-        where = options.pop("where", None)
-        both = named if where is None else {"AND": [named, where]}
-        return self.recall(query, limit=size, where=both, **options)
+        where = options.get("where")
+        options["where"] = named if where is None else {"AND": [named, where]}
+        return self.recall(query, limit=size, **options)
 
     def _embedded(
         self, query: Any, vector: Any, *, mode: Mode, max_distance: float | None

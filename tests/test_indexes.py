@@ -59,7 +59,7 @@ def test_a_new_lake_has_them(lake: ailake.Lake) -> None:
     described = lake.table("episodic").to_lance().describe_indices()
     (text,) = (index for index in described if index.name == "chunk_text_idx")
     assert text.details["base_tokenizer"] == "icu"
-    assert text.details["remove_stop_words"] is False
+    assert text.details["remove_stop_words"] is True
     assert text_index(lake.store.episodic.snapshot())
     assert not text_index(lake.store.tables["passages"].snapshot())
 

