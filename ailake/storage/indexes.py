@@ -76,15 +76,19 @@ def missing_indexes(table_name: str, dataset: lance.LanceDataset) -> list[IndexS
     return [spec for spec in ALWAYS.get(table_name, ()) if (spec.column, spec.kind) not in present]
 
 
-def keep_current(table: "Table") -> None:
+def keep_current(table: "Table") -> bool:
     """Make the indexes that a table lacks, and bring up to date those that are too far behind.
 
     Safe beside any writer: what loses a race, or fails, is left to the next call.
+
+    Returns:
+        False where that is worth trying again soon.
     """
-    for spec in missing_indexes(table.name, table.snapshot()):
-        table.upkeep(partial(_make_if_missing, table, spec))
+    missing = missing_indexes(table.name, table.snapshot())
+    done = [table.upkeep(partial(_make_if_missing, table, spec)) for spec in missing]
     if _due(table.snapshot()):
-        table.upkeep(partial(_update, table))
+        done.append(table.upkeep(partial(_update, table)))
+    return all(done)
 
 
 def boundaries(dataset: lance.LanceDataset) -> dict[int, frozenset[str]]:

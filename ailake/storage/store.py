@@ -150,7 +150,8 @@ class Store:
         """Make what indexes lack, unless this process is just writing many memories."""
         if not self.read_only and not self._many:
             self._written = False
-            keep_current(self.episodic)
+            if not keep_current(self.episodic):
+                self.upkeep_soon()
 
     def note_accesses(
         self, met: Sequence[tuple[Scope, str]], event: AccessEvent, *, now: datetime

@@ -183,17 +183,25 @@ class Table:
             )
         )
 
-    def upkeep(self, action: Callable[[], object]) -> None:
-        """Do what only saves work: where it fails, the next write tries again."""
+    def upkeep(self, action: Callable[[], object]) -> bool:
+        """Do what only saves work: where it fails, the next write tries again.
+
+        Returns:
+            False where another was busy or first, so that it is worth trying again soon.
+        """
         try:
             # Two at once would do the same, and who is second leaves its files behind.
             with exclusive(self._root, f"upkeep-{self.name}", wait=False):
                 action()
         except (LockedError, ConflictError):
-            log.debug("another process is busy with %s", self.name)
+            log.debug("another is busy with %s", self.name)
+            return False
         except (OSError, RuntimeError, ValueError) as error:
-            level = logging.DEBUG if is_lost_race(error) else logging.WARNING
+            lost = is_lost_race(error)
+            level = logging.DEBUG if lost else logging.WARNING
             log.log(level, "upkeep of %s failed", self.name, exc_info=True)
+            return not lost
+        return True
 
 
 def _sizes(dataset: lance.LanceDataset) -> list[int]:

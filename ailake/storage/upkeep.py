@@ -4,6 +4,7 @@ import atexit
 import logging
 from collections.abc import Callable
 from threading import Event, Lock, Thread, current_thread
+from time import sleep
 
 from ailake.errors import AilakeError
 
@@ -16,6 +17,10 @@ RETRY_AFTER = 5.0
 # A process that ends does not wait longer for a drain, such as one whose lock another process
 # holds: what was logged is kept.
 EXIT_PATIENCE = 5.0
+
+# What a drain could not do, because another was busy with it, it asks for again.
+_FINISH_ATTEMPTS = 50
+_FINISH_PAUSE = 0.05
 
 
 class Drainer:
@@ -46,11 +51,17 @@ class Drainer:
             self._start()
 
     def finish(self) -> None:
-        """Return when no drain is running nor asked for, with the upkeep that follows it."""
-        with self._running:
-            if self._wanted.is_set() and not self._stopped:
+        """Return when no drain is running nor asked for, with the upkeep that follows it.
+
+        Where another process is at the same upkeep for long, it is left to that.
+        """
+        for _ in range(_FINISH_ATTEMPTS):
+            with self._running:
+                if not self._wanted.is_set() or self._stopped:
+                    return
                 self._wanted.clear()
                 self._drain()
+            sleep(_FINISH_PAUSE)
 
     def end(self) -> None:
         """Start no other drain; the thread ends by itself."""
@@ -85,7 +96,6 @@ class Drainer:
             self._at_once.wait(DELAY)
             if self._stopped:
                 break
-            self._wanted.clear()
             self._at_once.clear()
             goes_on = self._attempt()
         try:
@@ -96,6 +106,7 @@ class Drainer:
     def _attempt(self) -> bool:
         try:
             with self._running:
+                self._wanted.clear()
                 return self._drain()
         # ValueError: what pyarrow and the engine make of rows that don't fit the table.
         except (OSError, RuntimeError, ValueError, AilakeError):
