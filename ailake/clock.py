@@ -1,6 +1,7 @@
 """The only reader of the wall clock and the only source of random ids."""
 
 import os
+import time
 from datetime import UTC, datetime
 
 from ailake.core.instants import as_utc
@@ -12,6 +13,11 @@ ID_DIGITS = 2 * ID_BYTES
 def utc_now() -> datetime:
     """Return the present instant, timezone-aware, in UTC."""
     return datetime.now(UTC)
+
+
+def wall_nanoseconds() -> int:
+    """Return the present instant as nanoseconds since 1970, to compare with times of files."""
+    return time.time_ns()
 
 
 def resolve_now(now: datetime | None) -> datetime:

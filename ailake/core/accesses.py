@@ -1,6 +1,6 @@
 """Pending accesses: journal entries that no decay run has folded into their rows yet. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -78,12 +78,80 @@ def pending_of(accesses: Sequence[Access], *, folded_through: int) -> Pending | 
     )
 
 
-# By memory; in a dict, because the order counts: who was met last stands last.
-Entries = dict[str, tuple[Access, ...]]
+class AccessLog:
+    """Accesses in the order in which they came.
+
+    It only grows, so that its first so many accesses can be handed out without a copy.
+    """
+
+    def __init__(self, accesses: Iterable[tuple[str, Access]] = ()) -> None:
+        self._ids: list[str] = []
+        self._accesses: list[Access] = []
+        self._places: dict[str, list[int]] = {}
+        for memory_id, access in accesses:
+            self.add(memory_id, access)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def add(self, memory_id: str, access: Access) -> None:
+        """Append an access of a memory; one thread at a time."""
+        self._accesses.append(access)
+        self._places.setdefault(memory_id, []).append(len(self._ids))
+        # Last: who reads meanwhile goes by its length.
+        self._ids.append(memory_id)
+
+    def of(self, memory_id: str, count: int) -> list[Access]:
+        """Return the accesses of a memory among the first ``count``."""
+        places = self._places.get(memory_id, ())
+        return [self._accesses[place] for place in places if place < count]
+
+    def between(self, start: int, stop: int) -> Iterator[tuple[str, Access]]:
+        """Return the accesses from one place to before another, in order."""
+        return zip(self._ids[start:stop], self._accesses[start:stop], strict=True)
+
+
+class Entries(Mapping[str, tuple[Access, ...]]):
+    """Journal entries by memory, as they were at one moment.
+
+    Args:
+        parts: Logs, and how many accesses of each count.
+    """
+
+    __slots__ = ("parts",)
+
+    def __init__(self, *parts: tuple[AccessLog, int]) -> None:
+        self.parts = tuple(part for part in parts if part[1])
+
+    def __bool__(self) -> bool:
+        return bool(self.parts)
+
+    def __getitem__(self, memory_id: str) -> tuple[Access, ...]:
+        found = tuple(access for log, count in self.parts for access in log.of(memory_id, count))
+        if not found:
+            raise KeyError(memory_id)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(memory_id for memory_id, _ in self.after(())))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def after(self, known: Sequence[tuple[AccessLog, int]]) -> Iterator[tuple[str, Access]]:
+        """Return the accesses that are not in the parts of earlier entries, in order.
+
+        One that was noted, and is committed now, comes twice.
+        """
+        for log, count in self.parts:
+            start = next((seen for other, seen in known if other is log), 0)
+            yield from log.between(start, count)
 
 
 def pending_of_rows(
-    entries: Entries, memory_ids: Iterable[str], folded_through: Iterable[int]
+    entries: Mapping[str, Sequence[Access]],
+    memory_ids: Iterable[str],
+    folded_through: Iterable[int],
 ) -> dict[str, Pending]:
     """Return what waits for some rows, by memory id; rows without entries are absent.
 
@@ -119,7 +187,9 @@ def with_pending(record: MemoryRecord, pending: Pending | None) -> MemoryRecord:
 PENDING_COLUMNS = frozenset({"access_count", "last_accessed_at", "updated_at", "confidence"})
 
 
-def counted_in(row: Mapping[str, Any], entries: Entries) -> Mapping[str, Any]:
+def counted_in(
+    row: Mapping[str, Any], entries: Mapping[str, Sequence[Access]]
+) -> Mapping[str, Any]:
     """Return a row's values as if its entries had been folded in.
 
     Args:

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from threading import Lock
 from typing import Self
 
@@ -11,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ailake.core.accesses import Entries
+from ailake.core.accesses import AccessLog, Entries
 from ailake.core.filters import Predicate, conjunction, parse_where
 from ailake.core.records import Scope, State
 from ailake.core.rows import born_at, last_access
 from ailake.core.schema import filter_kinds
 from ailake.storage.filters import to_sql
-from ailake.storage.journal import UNCOMMITTED
 from ailake.storage.resident import Columns, Resident, Rows
 from ailake.storage.retries import StaleSnapshotError
 
@@ -154,8 +154,8 @@ class _HeldScope:
         self._expected = 0
         self._owners = np.empty(0, np.int64)
         self._owners_of = (0, 0)
-        # Version of the journal up to which accesses are counted in.
-        self._counted = 0
+        # The accesses that are counted in.
+        self._counted: tuple[tuple[AccessLog, int], ...] = ()
 
     @classmethod
     def of(
@@ -209,23 +209,14 @@ class _HeldScope:
         """Raise ``last`` to the accesses that wait; one that is counted already changes nothing."""
         if not entries:
             return
-        new = [memory_id for memory_id in rows.ids[known : rows.count] if memory_id in entries]
-        counted = self._counted
-        for memory_id in reversed(entries):
-            newest = entries[memory_id][-1].version
-            if newest <= self._counted:
-                break
-            new.append(memory_id)
-            # What is not committed yet comes again with a version.
-            counted = max(counted, newest if newest < UNCOMMITTED else 0)
-        for memory_id in new:
+        new = (memory_id for memory_id in rows.ids[known : rows.count] if memory_id in entries)
+        waiting = ((memory_id, access) for memory_id in new for access in entries[memory_id])
+        last, folded = rows.columns["last"], rows.columns["folded"]
+        for memory_id, access in chain(waiting, entries.after(self._counted)):
             place = rows.places.get(memory_id)
-            if place is not None:
-                folded = rows.columns["folded"][place]
-                waiting = (a.accessed_at for a in entries[memory_id] if a.version > folded)
-                last = rows.columns["last"]
-                last[place] = max([last[place], *waiting])
-        self._counted = counted
+            if place is not None and access.version > folded[place]:
+                last[place] = max(last[place], access.accessed_at)
+        self._counted = entries.parts
 
 
 def _wall(scope: Scope, table: str) -> Predicate:

@@ -19,7 +19,7 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ailake.core.accesses import Access, AccessEvent
+from ailake.core.accesses import Access, AccessEvent, AccessLog, Entries
 from ailake.core.filters import parse_where
 from ailake.core.records import Scope
 from ailake.core.remembering import Refresh
@@ -46,17 +46,34 @@ _SCHEMA = arrow_schema("accesses", dim=1, embedder_id="").remove_metadata()
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
-    scope: Scope
-    memory_id: str
+class _Batch:
+    """Accesses that have everything but the memory in common."""
+
+    met: Sequence[tuple[Scope, str]]
     met_at: datetime
     event: AccessEvent
     hits: int
     confidence: float | None = None
 
 
+class Noted:
+    """Accesses that are not committed: as rows to come, and as what counts already."""
+
+    def __init__(self) -> None:
+        self.batches: list[_Batch] = []
+        self.log = AccessLog()
+
+    def add(self, batch: _Batch) -> None:
+        """Note one more batch; one thread at a time."""
+        self.batches.append(batch)
+        instant = nanoseconds(batch.met_at)
+        access = Access(UNCOMMITTED, instant, batch.hits, batch.confidence)
+        for _, memory_id in batch.met:
+            self.log.add(memory_id, access)
+
+
 class Buffer:
-    """Entries that are not committed, shared by the handles of one process.
+    """Accesses that are not committed, shared by the handles of one process.
 
     Attributes:
         waiting: For the next flush.
@@ -67,14 +84,32 @@ class Buffer:
     def __init__(self) -> None:
         self.lock = Lock()
         self.flushing = Lock()
-        self.waiting: list[_Entry] = []
-        self.leaving: list[_Entry] = []
+        self.waiting = Noted()
+        self.leaving = Noted()
         self.flushes = 0
 
-    def entries(self) -> tuple[list[_Entry], int]:
-        """Return all of them, and how many flushes have begun."""
+    def parts(self) -> tuple[tuple[tuple[AccessLog, int], ...], int]:
+        """Return all of them as parts of ``Entries``, and how many flushes have begun."""
         with self.lock:
-            return self.leaving + self.waiting, self.flushes
+            logs = (self.leaving.log, self.waiting.log)
+            return tuple((log, len(log)) for log in logs), self.flushes
+
+    def take(self) -> Noted:
+        """Let what waits leave; return it."""
+        with self.lock:
+            self.leaving, self.waiting = self.waiting, Noted()
+            self.flushes += 1
+            return self.leaving
+
+    def end(self) -> None:
+        """Go on after a flush: where it was not committed, it is first in line again."""
+        with self.lock:
+            if self.leaving.batches:
+                batches = [*self.leaving.batches, *self.waiting.batches]
+                self.waiting = Noted()
+                for batch in batches:
+                    self.waiting.add(batch)
+            self.leaving = Noted()
 
 
 class Journal:
@@ -87,9 +122,10 @@ class Journal:
         self.table = table
         self.buffer = Buffer() if buffer is None else buffer
         self._lock = Lock()
-        self._entries: dict[str, tuple[Access, ...]] = {}
+        self._log = AccessLog()
         self._seen: int | None = None
         self._folded = 0
+        self._incarnation = 0
 
     def record(
         self, met: Sequence[tuple[Scope, str]], event: AccessEvent, *, now: datetime
@@ -101,7 +137,7 @@ class Journal:
             event: Why they were met; not for repetitions.
             now: When.
         """
-        self._append([_Entry(scope, memory_id, now, event, 1) for scope, memory_id in met])
+        self._append([_Batch(met, now, event, 1)])
 
     def note(self, met: Sequence[tuple[Scope, str]], event: AccessEvent, *, now: datetime) -> bool:
         """Count one hit for each memory, and commit it with the next ``flush``.
@@ -109,101 +145,76 @@ class Journal:
         Returns:
             False where too many wait already, because they can't be committed; nothing is noted.
         """
-        entries = [_Entry(scope, memory_id, now, event, 1) for scope, memory_id in met]
         with self.buffer.lock:
-            if len(self.buffer.waiting) > MOST_BUFFERED:
+            if len(self) > MOST_BUFFERED:
                 return False
-            self.buffer.waiting += entries
+            if met:
+                self.buffer.waiting.add(_Batch(met, now, event, 1))
             return True
 
     def note_refreshes(self, scope: Scope, refreshes: Sequence[Refresh]) -> None:
         """Note repetitions of stored memories, for the next ``flush``."""
         with self.buffer.lock:
-            self.buffer.waiting += _refreshes(scope, refreshes)
+            for batch in _refreshes(scope, refreshes):
+                self.buffer.waiting.add(batch)
 
     def __len__(self) -> int:
-        """Return how many entries are noted and not committed."""
-        return len(self.buffer.waiting)
+        """Return how many accesses are noted and not committed."""
+        return len(self.buffer.waiting.log)
 
     def flush(self) -> None:
         """Commit what was noted; where that fails it waits for the next flush."""
-        buffer = self.buffer
-        with buffer.flushing:
-            with buffer.lock:
-                buffer.leaving, buffer.waiting = buffer.waiting, []
-                buffer.flushes += 1
+        with self.buffer.flushing:
+            leaving = self.buffer.take()
             try:
-                self._append(buffer.leaving)
+                self._append(leaving.batches)
             finally:
-                with buffer.lock:
-                    # Committed: emptied. Not: first in line again.
-                    buffer.leaving, buffer.waiting = [], buffer.leaving + buffer.waiting
+                self.buffer.end()
 
     def record_refreshes(self, scope: Scope, refreshes: Sequence[Refresh]) -> None:
         """Record repetitions of stored memories, in one commit."""
         self._append(_refreshes(scope, refreshes))
 
-    def _append(self, entries: Sequence[_Entry]) -> None:
-        if not entries:
+    def _append(self, batches: Sequence[_Batch]) -> None:
+        rows = _rows(batches)
+        if not rows.num_rows:
             return
-        instants = [nanoseconds(entry.met_at) for entry in entries]
-        columns = {
-            "chunk_id": [entry.memory_id for entry in entries],
-            **{name: [getattr(entry.scope, name) for entry in entries] for name in SCOPE_COLUMNS},
-            "accessed_at": pa.array(instants, pa.int64()).cast(INSTANT),
-            "event": [entry.event.value for entry in entries],
-            "hits": [entry.hits for entry in entries],
-            "confidence": [entry.confidence for entry in entries],
-        }
-        arrays = [
-            column if isinstance(column, pa.Array) else pa.array(column, field.type)
-            for field, column in ((field, columns[field.name]) for field in _SCHEMA)
-        ]
-        rows = pa.table(arrays, schema=_SCHEMA)
         version = self.table.append(rows)
         # Every read needs this table: a power cut must not leave it with files that are not there.
         self.table.sync(version)
         with self._lock:
-            if entries is self.buffer.leaving:
-                self.buffer.leaving = []
+            if batches is self.buffer.leaving.batches:
+                self.buffer.leaving = Noted()
             if self._seen == version - 1:
                 # Nobody else came in between: what this version brings need not be read.
-                self._take_in(_entries_of(rows, [version] * len(entries)), version)
+                self._take_in(_entries_of(rows, [version] * rows.num_rows), version)
         self.table.tidy(most=MAX_SMALL_FRAGMENTS)
 
-    def unfolded(self) -> tuple[int, dict[str, tuple[Access, ...]]]:
+    def unfolded(self) -> tuple[int, Entries]:
         """Return the present version, and the entries up to it that may not be folded yet.
 
-        Memories that were met last stand last.
+        Memories that were met first stand first.
 
         Ask before the rows are read: an entry that is folded in between is then counted in the
         row, whose watermark says so; asked the other way round, it would be in neither.
         """
         with self._lock:
-            entries = self._current()
-            return self._seen or 0, dict(entries)
+            self._current()
+            return self._seen or 0, Entries((self._log, len(self._log)))
 
-    def known(self) -> dict[str, tuple[Access, ...]]:
+    def known(self) -> Entries:
         """Return the same entries with those that are noted and not committed."""
         with self._lock:
-            noted, entries = self._beside_the_buffer()
-        for entry in noted:
-            met = entries.pop(entry.memory_id, ())
-            instant = nanoseconds(entry.met_at)
-            access = Access(UNCOMMITTED, instant, entry.hits, entry.confidence)
-            entries[entry.memory_id] = (*met, access)
-        return entries
-
-    def _beside_the_buffer(self) -> tuple[list[_Entry], dict[str, tuple[Access, ...]]]:
-        while True:
-            noted, flushes = self.buffer.entries()
-            if self.buffer.leaving and self._seen is not None:
-                # A newer version may hold what is leaving; what was read before does not.
-                return noted, dict(self._entries)
-            entries = dict(self._current())
-            # Otherwise a flush has begun, and what it commits may be in both.
-            if self.buffer.flushes == flushes and not self.buffer.leaving:
-                return noted, entries
+            while True:
+                noted, flushes = self.buffer.parts()
+                if not self.buffer.leaving.batches or self._seen is None:
+                    self._current()
+                    # Otherwise a flush has begun, and what it commits may be in both.
+                    if self.buffer.flushes != flushes or self.buffer.leaving.batches:
+                        continue
+                # While one is on, a newer version may hold what is leaving; what was read before
+                # does not.
+                return Entries((self._log, len(self._log)), *noted)
 
     def forget(self, scope: Scope, memory_ids: Sequence[str]) -> None:
         """Delete the entries of erased memories of a scope."""
@@ -213,9 +224,9 @@ class Journal:
         rows = self.table.read(("chunk_id",), wall, with_row_id=True)
         listed = rows.filter(pc.is_in(rows["chunk_id"], value_set=gone))
         self.table.delete_rows(listed["_rowid"].to_pylist())
+        erased = set(listed["chunk_id"].to_pylist())
         with self._lock:
-            for memory_id in listed["chunk_id"].to_pylist():
-                self._entries.pop(memory_id, None)
+            self._keep(lambda memory_id, _: memory_id not in erased)
 
     def mark_folded(self, version: int) -> None:
         """Note that every entry up to ``version`` is folded, so that readers need not load it."""
@@ -232,45 +243,61 @@ class Journal:
             # Saves readers work, and no more: what it follows has been committed.
             log.warning("upkeep of %s failed", self.table.name, exc_info=True)
 
-    def _current(self) -> dict[str, tuple[Access, ...]]:
-        return reading_again(self._refreshed)
+    def _current(self) -> None:
+        reading_again(self._refresh)
 
-    def _refreshed(self) -> dict[str, tuple[Access, ...]]:
+    def _refresh(self) -> None:
         snapshot = self.table.snapshot()
         version = int(snapshot.version)
-        if self._seen is None:
-            self._entries = {}
+        if self._seen is None or self._incarnation != self.table.incarnation:
+            self._log = AccessLog()
             self._seen = self._folded = _folded_mark(snapshot)
+            self._incarnation = self.table.incarnation
         if self._seen < version:
             self._drop_folded(_folded_mark(snapshot))
             self._take_in(_entries_after(snapshot, self._seen), version)
-        return self._entries
 
     def _drop_folded(self, mark: int) -> None:
         # Only up to the mark before the last: rows that were read before the last fold still need
         # the entries that it counted.
-        if mark <= self._folded:
-            return
-        kept = (
-            (memory_id, tuple(access for access in accesses if access.version > self._folded))
-            for memory_id, accesses in self._entries.items()
-        )
-        self._entries = {memory_id: accesses for memory_id, accesses in kept if accesses}
-        self._folded = mark
+        if mark > self._folded:
+            self._keep(lambda _, access: access.version > self._folded)
+            self._folded = mark
+
+    def _keep(self, wanted: Callable[[str, Access], bool]) -> None:
+        """Go on with a new log: the old one may be in somebody's hands."""
+        entries = self._log.between(0, len(self._log))
+        self._log = AccessLog(entry for entry in entries if wanted(*entry))
 
     def _take_in(self, entries: Iterable[tuple[str, Access]], version: int) -> None:
         for memory_id, access in entries:
-            # Taken out first: who was met last stands last, and what is new is found from the end.
-            met = self._entries.pop(memory_id, ())
-            self._entries[memory_id] = (*met, access)
+            self._log.add(memory_id, access)
         self._seen = version
 
 
-def _refreshes(scope: Scope, refreshes: Sequence[Refresh]) -> list[_Entry]:
+def _refreshes(scope: Scope, refreshes: Sequence[Refresh]) -> list[_Batch]:
     return [
-        _Entry(scope, note.memory_id, note.met_at, AccessEvent.SKIP, 0, note.confidence)
+        _Batch([(scope, note.memory_id)], note.met_at, AccessEvent.SKIP, 0, note.confidence)
         for note in refreshes
     ]
+
+
+def _rows(batches: Sequence[_Batch]) -> pa.Table:
+    met = [(batch, scope, memory_id) for batch in batches for scope, memory_id in batch.met]
+    instants = [nanoseconds(batch.met_at) for batch, _, _ in met]
+    columns = {
+        "chunk_id": [memory_id for _, _, memory_id in met],
+        **{name: [getattr(scope, name) for _, scope, _ in met] for name in SCOPE_COLUMNS},
+        "accessed_at": pa.array(instants, pa.int64()).cast(INSTANT),
+        "event": [batch.event.value for batch, _, _ in met],
+        "hits": [batch.hits for batch, _, _ in met],
+        "confidence": [batch.confidence for batch, _, _ in met],
+    }
+    arrays = [
+        column if isinstance(column, pa.Array) else pa.array(column, field.type)
+        for field, column in ((field, columns[field.name]) for field in _SCHEMA)
+    ]
+    return pa.table(arrays, schema=_SCHEMA)
 
 
 def _folded_mark(snapshot: lance.LanceDataset) -> int:

@@ -25,6 +25,10 @@ class StaleSnapshotError(Exception):
     """What was read no longer stands; read again and rebuild."""
 
 
+# What a lost race may be raised as; ``is_lost_race`` tells.
+_LOST = (CommitConflictError, StaleSnapshotError, OSError, RuntimeError, ValueError)
+
+
 def is_conflict(error: BaseException) -> bool:
     """Tell whether another writer was first, so that nothing was applied and a retry can win."""
     if isinstance(error, (CommitConflictError, StaleSnapshotError)):
@@ -84,8 +88,14 @@ def reading_again(action: Callable[[], T]) -> T:
     Raises:
         Whatever the last attempt raised, where that goes on: then a file is really missing.
     """
+    try:
+        # Nearly always enough, and done before the machinery of retries is set up.
+        return action()
+    except _LOST as error:
+        if not is_lost_race(error):
+            raise
     return Retrying(
-        stop=stop_after_attempt(READ_ATTEMPTS),
+        stop=stop_after_attempt(READ_ATTEMPTS - 1),
         wait=wait_random_exponential(multiplier=0.01, max=0.1),
         retry=retry_if_exception(is_lost_race),
         reraise=True,

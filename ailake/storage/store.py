@@ -59,11 +59,12 @@ class Store:
     journal: Journal
     read_only: bool
     log: Log | None = None
-    keys: Keys = field(default_factory=Keys)
+    keys: Keys = field(init=False)
     held: HeldScopes = field(init=False)
     drained_later: pa.Table | None = None
     drainer: Drainer = field(init=False)
     _without_logged: int = 0
+    _incarnations: tuple[int, ...] = ()
     _logged_then: tuple[WaitingRow, ...] = field(init=False)
     _many: int = 0
     _counting: Lock = field(default_factory=Lock)
@@ -71,7 +72,7 @@ class Store:
     closed: bool = False
 
     def __post_init__(self) -> None:
-        self.held = HeldScopes(dim=self.embedder.dim)
+        self._hold_nothing()
         self._logged_then = _waiting(self.drained_later)
         # The thread must not keep the store alive, nor outlive it for long.
         self.drainer = Drainer(partial(_settled, weakref.ref(self)), at_end=self.journal.flush)
@@ -116,7 +117,19 @@ class Store:
     def _rows_view(self, dataset: lance.LanceDataset, logged: tuple[WaitingRow, ...]) -> ReadView:
         # Passages are written before their memories.
         passages = self.tables["passages"].snapshot()
+        if self._incarnations != self._found_incarnations():
+            self._hold_nothing()
         return ReadView(dataset, self.keys, self.held, passages, logged=logged)
+
+    def _hold_nothing(self) -> None:
+        """Begin anew: another lake's versions may have the numbers of this one's."""
+        self.keys = Keys()
+        self.held = HeldScopes(dim=self.embedder.dim)
+        self._without_logged = 0
+        self._incarnations = self._found_incarnations()
+
+    def _found_incarnations(self) -> tuple[int, ...]:
+        return tuple(table.incarnation for table in self.tables.values())
 
     def make_room(self) -> None:
         """Wait for a drain where too much is in the log; ask before anything is logged."""

@@ -22,6 +22,7 @@ from ailake.storage.filters import to_sql
 from ailake.storage.indexes import boundaries
 from ailake.storage.locks import LockedError, exclusive
 from ailake.storage.retries import ATTEMPTS, is_conflict, is_lost_race, reading_again, with_retries
+from ailake.storage.sighting import Sighting
 from ailake.storage.streams import Stream, whole
 from ailake.storage.syncing import sync_version
 
@@ -41,6 +42,10 @@ class Table:
     The LanceDB connection has a consistency interval of zero. That is not a matter of freshness
     alone: a stale handle does not see conflicts with versions that were cleaned up since, and its
     next write would bring deleted rows back.
+
+    Attributes:
+        incarnation: How often another table was found in its place: a lake that was moved away,
+            and another one put there.
     """
 
     def __init__(
@@ -66,6 +71,8 @@ class Table:
         self._pinned = pinned
         self._lock = Lock()
         self._snapshot: lance.LanceDataset | None = None
+        self._sighting = Sighting(None if root is None else root / f"{self.name}.lance")
+        self.incarnation = 0
         self._cleaned_at = int(handle.version)
         self._on_disk: frozenset[str] = frozenset()
 
@@ -78,15 +85,23 @@ class Table:
         """Return the table at its latest version, as one immutable dataset."""
         with self._lock:
             known = self._snapshot
-            if known is None:
-                known = self.fresh()
-            elif not self._pinned and known.latest_version != known.version:
-                known = reading_again(lambda: self._latest(known))
-            self._snapshot = known
+            if known is None or not (self._pinned or self._sighting.is_latest(known.version)):
+                known = self._snapshot = self._asked(known)
             return known
 
-    def _latest(self, known: lance.LanceDataset) -> lance.LanceDataset:
-        return known.checkout_version(known.latest_version)
+    def _asked(self, known: lance.LanceDataset | None) -> lance.LanceDataset:
+        glance = self._sighting.glance()
+        if known is not None and self._sighting.is_replaced(glance):
+            self.incarnation += 1
+            known = None
+        if known is None:
+            latest = self.fresh()
+        elif known.latest_version == known.version:
+            latest = known
+        else:
+            latest = reading_again(lambda: _latest(known))
+        self._sighting.note(glance, int(latest.version))
+        return latest
 
     def fresh(self) -> lance.LanceDataset:
         """Return the latest version as a dataset of one's own, for what changes the dataset."""
@@ -216,6 +231,10 @@ def _sizes(dataset: lance.LanceDataset) -> list[int]:
         sizes.append(fragment.physical_rows)
         last = covered
     return sizes
+
+
+def _latest(known: lance.LanceDataset) -> lance.LanceDataset:
+    return known.checkout_version(known.latest_version)
 
 
 def _with_all(rows: pa.Table, *, schema: pa.Schema) -> pa.Table:

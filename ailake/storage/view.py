@@ -49,7 +49,7 @@ class ReadView:
     keys: Keys
     held: HeldScopes
     passages: lance.LanceDataset
-    entries: Entries = field(default_factory=dict)
+    entries: Entries = field(default_factory=Entries)
     logged: tuple[WaitingRow, ...] = ()
 
     def is_outdated(self, version: int) -> bool:
