@@ -192,6 +192,7 @@ def test_an_index_of_ones_own_is_left_alone(lake: ailake.Lake) -> None:
 
 def test_compaction_goes_on_within_the_parts_of_an_index(lake: ailake.Lake) -> None:
     """The engine merges no fragments that different parts of an index cover."""
+    lake.store.drainer.stop()
     table, memory = lake.store.episodic, lake.memory("a")
     names = list(state(lake))
     for turn in range(3):

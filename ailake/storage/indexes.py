@@ -84,11 +84,10 @@ def keep_current(table: "Table") -> bool:
     Returns:
         False where that is worth trying again soon.
     """
-    missing = missing_indexes(table.name, table.snapshot())
-    done = [table.upkeep(partial(_make_if_missing, table, spec)) for spec in missing]
-    if _due(table.snapshot()):
-        done.append(table.upkeep(partial(_update, table)))
-    return all(done)
+    made = table.upkeep(partial(_make_missing, table), is_due=lambda: bool(_missing(table)))
+    return (
+        table.upkeep(partial(_update, table), is_due=lambda: bool(_due(table.snapshot()))) and made
+    )
 
 
 def boundaries(dataset: lance.LanceDataset) -> dict[int, frozenset[str]]:
@@ -104,12 +103,15 @@ def boundaries(dataset: lance.LanceDataset) -> dict[int, frozenset[str]]:
     return {fragment_id: frozenset(parts) for fragment_id, parts in covered.items()}
 
 
-def _make_if_missing(table: "Table", spec: IndexSpec) -> None:
-    dataset = table.fresh()
-    # Another process may have made it meanwhile.
-    if spec in missing_indexes(table.name, dataset):
+def _missing(table: "Table") -> list[IndexSpec]:
+    return missing_indexes(table.name, table.snapshot())
+
+
+def _make_missing(table: "Table") -> None:
+    # Another process may have made some meanwhile.
+    for spec in _missing(table):
         is_text = spec.kind is IndexKind.TEXT
-        dataset.create_scalar_index(
+        table.fresh().create_scalar_index(
             spec.column,
             "INVERTED" if is_text else "BITMAP",
             name=spec.name,

@@ -161,10 +161,14 @@ class Store:
 
     def keep_indexes_current(self) -> None:
         """Make what indexes lack, unless this process is just writing many memories."""
-        if not self.read_only and not self._many:
+        if not self.read_only and not self._many and not self.is_gone():
             self._written = False
             if not keep_current(self.episodic):
                 self.upkeep_soon()
+
+    def is_gone(self) -> bool:
+        """Tell whether the lake's folder was moved or removed."""
+        return self.location.root is not None and not self.location.root.exists()
 
     def note_accesses(
         self, met: Sequence[tuple[Scope, str]], event: AccessEvent, *, now: datetime
@@ -252,7 +256,7 @@ def _settled(reference: "weakref.ref[Store]") -> bool:
     store = reference()
     if store is None or store.closed:
         return False
-    if store.location.root is not None and not store.location.root.exists():
+    if store.is_gone():
         # Moved or removed: whoever writes there again wakes the thread again.
         return False
     store.settle()

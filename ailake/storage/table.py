@@ -198,16 +198,19 @@ class Table:
             )
         )
 
-    def upkeep(self, action: Callable[[], object]) -> bool:
-        """Do what only saves work: where it fails, the next write tries again.
+    def upkeep(
+        self, action: Callable[[], object], *, is_due: Callable[[], bool] = lambda: True
+    ) -> bool:
+        """Do what only saves work, if it is due: where it fails, the next write tries again.
 
         Returns:
             False where another was busy or first, so that it is worth trying again soon.
         """
         try:
-            # Two at once would do the same, and who is second leaves its files behind.
-            with exclusive(self._root, f"upkeep-{self.name}", wait=False):
-                action()
+            if is_due():
+                # Two at once would do the same, and who is second leaves its files behind.
+                with exclusive(self._root, f"upkeep-{self.name}", wait=False):
+                    action()
         except (LockedError, ConflictError):
             log.debug("another is busy with %s", self.name)
             return False
