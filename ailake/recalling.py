@@ -15,7 +15,8 @@ from ailake.core.rows import RECORD_COLUMNS, record_of
 from ailake.errors import InvalidInputError
 from ailake.hits import PARTS, Hits
 from ailake.stages import Scored, reranked, stage_one, stage_two
-from ailake.storage.lexical import best_by_words, bm25_of, has_text_index
+from ailake.storage.indexes import text_index
+from ailake.storage.lexical import best_by_words, bm25_of
 from ailake.storage.passages import with_passages
 from ailake.storage.scan import Mode, Question, scan_held
 from ailake.storage.search import SCORING_COLUMNS, Found, nearest
@@ -81,7 +82,7 @@ def _without_index(view: ReadView, question: Question) -> Question:
     Raises:
         InvalidInputError: Nothing but words was asked for.
     """
-    if question.words is None or has_text_index(view.dataset):
+    if question.words is None or text_index(view.dataset):
         return question
     if question.mode is Mode.TEXT:
         raise InvalidInputError(
@@ -92,10 +93,12 @@ def _without_index(view: ReadView, question: Question) -> Question:
 
 
 def _candidates(view: ReadView, question: Question, *, limit: int, exact: bool) -> Found:
+    held = scan_held(view, question, limit=limit)
+    if held is not None:
+        return held
     if question.mode is Mode.TEXT:
         return _by_words(view, question, limit=limit)
-    held = scan_held(view, question, limit=limit)
-    return held or _listed(view, question, limit=limit, exact=exact)
+    return _listed(view, question, limit=limit, exact=exact)
 
 
 def _listed(view: ReadView, question: Question, *, limit: int, exact: bool) -> Found:

@@ -63,14 +63,6 @@ class Lexical:
         return Lexical(row_ids[order], bm25[order], other.complete, self.columns)
 
 
-def has_text_index(dataset: lance.LanceDataset) -> bool:
-    """Tell whether this version of a table can be searched by words."""
-    return any(
-        TEXT in index.field_names and "Inverted" in index.type_url
-        for index in dataset.describe_indices()
-    )
-
-
 def best_by_words(
     dataset: lance.LanceDataset,
     text: str,

@@ -108,13 +108,13 @@ def scan_held(view: ReadView, question: Question, *, limit: int) -> Found | None
         allowed = found["_rowid"].to_numpy()
     scored = [_scored(rows, question, allowed) for rows in held]
     words = _words(view, question, scored, limit=limit)
-    logged = logged_rows(view, question.vector, question.visible, _SCHEMA)
+    logged = _logged(view, question)
     for name in ("start", "end"):
         logged = logged.append_column(name, pa.repeat(-1, len(logged)))
     tables = [one.table(one.best(words, question, limit=limit), words) for one in scored]
     counts = [one.count for one in scored] + [len(logged)]
     # Nobody knows yet how well the words of what is only logged match.
-    known = question.words is None or not len(logged)
+    known = question.words is None or not view.logged_places(question.visible)
     report = SearchReport(
         exact=known,
         bound_held=known,
@@ -123,6 +123,12 @@ def scan_held(view: ReadView, question: Question, *, limit: int) -> Found | None
     )
     logged = logged.append_column("_bm25", pa.array(np.zeros(len(logged))))
     return Found(pa.concat_tables([*tables, logged]), report)
+
+
+def _logged(view: ReadView, question: Question) -> pa.Table:
+    if question.mode is Mode.TEXT:
+        return _SCHEMA.empty_table()
+    return logged_rows(view, question.vector, question.visible, _SCHEMA)
 
 
 def _words(
@@ -155,7 +161,10 @@ class _Scored:
     def scores(self, bm25: Floats | float, question: Question) -> Floats:
         """Return the scores with so much lexical evidence, infinite for what is not seen."""
         lexical = question.scoring.lexical_part(np.asarray(bm25, np.float64))
-        return np.where(self.seen, score(self.distance - lexical, self.weight), np.inf)
+        seen = self.seen
+        if question.mode is Mode.TEXT:
+            seen = seen & (lexical > 0)
+        return np.where(seen, score(self.distance - lexical, self.weight), np.inf)
 
     def bm25(self, words: Lexical | None) -> Floats:
         row_ids = self.rows.memories.column("row_id")
@@ -189,9 +198,7 @@ def _scored(rows: HeldRows, question: Question, allowed: NDArray[np.uint64] | No
     seen = memories.alive & (memories.column("expires") > question.now)
     if allowed is not None:
         seen &= np.isin(memories.column("row_id"), allowed)
-    distance = memories.distances(question.vector)
-    passages = _passage_distances(rows, question.vector)
-    np.minimum.at(distance, rows.owners[passages.places], passages.distance)
+    distance, passages = _distances(rows, question)
     count = int(seen.sum())
     if question.max_distance is not None:
         seen = seen & (distance <= question.max_distance)
@@ -215,6 +222,16 @@ def _lowest(scores: Floats, limit: int) -> NDArray[np.intp]:
 class _Passages:
     places: NDArray[np.intp]
     distance: Floats
+
+
+def _distances(rows: HeldRows, question: Question) -> tuple[Floats, _Passages]:
+    """Return how far each memory is, and each passage; 1 and none where no vector counts."""
+    if question.mode is Mode.TEXT:
+        return np.ones(rows.memories.count), _Passages(np.empty(0, np.intp), np.empty(0))
+    distance = rows.memories.distances(question.vector)
+    passages = _passage_distances(rows, question.vector)
+    np.minimum.at(distance, rows.owners[passages.places], passages.distance)
+    return distance, passages
 
 
 def _passage_distances(rows: HeldRows, vector: NDArray[np.float32]) -> _Passages:
