@@ -23,6 +23,9 @@ _BATCH = 65_536
 _WORDS = [f"word{number}" for number in range(2_000)]
 _FILLED = {"role": "user", "source": "direct", "state": "active", "decision": "create"}
 
+# Agents that share a table with the one that is asked.
+_OTHERS = 40
+
 _CENTRES = 200
 _SPREAD = 0.7  # length of the noise around a centre of length 1
 
@@ -55,6 +58,11 @@ def alternate(
         for name in names[turn:] + names[:turn]:
             seconds[name].append(timed(partial(contenders[name], step)))
     return seconds
+
+
+def percentiles(seconds: Sequence[float]) -> dict[str, float]:
+    points = {"p50_ms": 50, "p95_ms": 95, "p99_ms": 99}
+    return {name: round(1e3 * float(np.percentile(seconds, at)), 3) for name, at in points.items()}
 
 
 def p50_p95(seconds: Sequence[float]) -> dict[str, float]:
@@ -105,21 +113,28 @@ def matrix(notes: pa.Table) -> Any:
     return notes["vector"].combine_chunks().flatten().to_numpy().reshape(len(notes), -1)
 
 
-def fill(lake: ailake.Lake, rows: int, draw: Draw) -> None:
+def fill(lake: ailake.Lake, rows: int, draw: Draw, *, share: float = 1.0) -> None:
     """Append memories in one commit: ages uniform over a year, importance Beta(5, 2).
 
     Args:
         lake: An empty lake.
         rows: How many.
         draw: Returns that many vectors, float32 (n, dim).
+        share: How many of them are the benchmark's agent's; the rest is that of others, in turn.
     """
     schema = lake.table("episodic").schema
-    batches = episodic_batches(schema, rows, draw)
+    batches = episodic_batches(schema, rows, draw, share=share)
     lake.table("episodic").add(pa.RecordBatchReader.from_batches(schema, batches))
 
 
 def episodic_batches(
-    schema: pa.Schema, rows: int, draw: Draw, *, name: str = "memory", seed: int = 7
+    schema: pa.Schema,
+    rows: int,
+    draw: Draw,
+    *,
+    name: str = "memory",
+    seed: int = 7,
+    share: float = 1.0,
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows of ``episodic`` with every column, ids starting with ``name``."""
     rng = np.random.default_rng(seed)
@@ -128,7 +143,10 @@ def episodic_batches(
         vectors = draw(rng, count)
         born = pa.array(NOW_NS - (rng.random(count) * 365 * DAY_NS).astype(np.int64))
         words = rng.choice(_WORDS, (count, 12)).tolist()
+        others = [f"other-{place % _OTHERS}" for place in range(count)]
+        agents = np.where(rng.random(count) < share, AGENT, others) if share < 1 else None
         columns: dict[str, Any] = {
+            "agent_id": agents,
             "chunk_id": [f"{name}-{start + place:09d}" for place in range(count)],
             "chunk_text": [" ".join(picked) for picked in words],
             "embedding": pa.FixedSizeListArray.from_arrays(
