@@ -32,10 +32,13 @@ if TYPE_CHECKING:
     from ailake.backup import BackupReport, restore_lake
     from ailake.hits import Hits
     from ailake.lake import Lake, LakeStats, connect
-    from ailake.memory import Memory
+    from ailake.memory import AsyncMemory, Memory
+    from ailake.reading import AsyncMemoryReader
 
 __all__ = [
     "AilakeError",
+    "AsyncMemory",
+    "AsyncMemoryReader",
     "BackupReport",
     "ConflictError",
     "Decision",
@@ -69,6 +72,8 @@ __all__ = [
 
 # These bring the engine with them, which takes over a second to import: only when asked for.
 _LATE = {
+    "AsyncMemory": "ailake.memory",
+    "AsyncMemoryReader": "ailake.reading",
     "BackupReport": "ailake.backup",
     "Hits": "ailake.hits",
     "Lake": "ailake.lake",

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ailake import clock
+from ailake.aio import Verb
 from ailake.bulk import BulkWriter
 from ailake.changing import Changer
 from ailake.core.accesses import AccessEvent
@@ -22,7 +23,7 @@ from ailake.core.records import ForgetReport, MemoryRecord, Remembered, Scope
 from ailake.errors import InvalidInputError, NotFoundError
 from ailake.parts import Embedded, GivenVectors, read_items
 from ailake.progress import progress_bar
-from ailake.reading import MemoryReader
+from ailake.reading import AsyncMemoryReader, MemoryReader
 from ailake.storage import memories
 from ailake.storage.table import in_lists, read_rows
 from ailake.storage.view import ReadView
@@ -45,6 +46,11 @@ class Memory(MemoryReader):
     def scope(self) -> Scope:
         """Every read and write is bound to it."""
         return self.scopes[0]
+
+    @property
+    def aio(self) -> "AsyncMemory":
+        """The same verbs as coroutines."""
+        return AsyncMemory(self)
 
     def remember(
         self,
@@ -315,6 +321,24 @@ class Memory(MemoryReader):
             asked = view.resolved(conjunction(*terms, memories.predicate(named)))
             tables.append(read_rows(view.dataset, ("chunk_id",), asked, with_row_id=True))
         return pa.concat_tables(tables)
+
+
+@dataclass(frozen=True)
+class AsyncMemory(AsyncMemoryReader):
+    """The verbs of a ``Memory`` as coroutines; made by ``memory.aio``.
+
+    A cancelled one either never began, or goes on to its end: nothing is ever half written.
+    """
+
+    sync: Memory
+
+    remember = Verb(Memory.remember)
+    remember_many = Verb(Memory.remember_many)
+    add_messages = Verb(Memory.add_messages)
+    update = Verb(Memory.update)
+    restore = Verb(Memory.restore)
+    touch = Verb(Memory.touch)
+    forget = Verb(Memory.forget)
 
 
 def _ids(ids: str | Sequence[str]) -> list[str]:

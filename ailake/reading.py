@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ailake import clock
+from ailake.aio import Edge, Verb
 from ailake.core.accesses import AccessEvent
 from ailake.core.drafts import check_id, check_text
 from ailake.core.episodic import ScoringPolicy
@@ -62,6 +63,11 @@ class MemoryReader:
 
     # Whether a recall counts as an access.
     touches: ClassVar[bool] = False
+
+    @property
+    def aio(self) -> "AsyncMemoryReader":
+        """The same verbs as coroutines."""
+        return AsyncMemoryReader(self)
 
     def recall(
         self,
@@ -269,6 +275,20 @@ class MemoryReader:
 
     def _listed(self, where: Mapping[str, object] | None, now: datetime | None) -> Predicate:
         return memories.listed(self.scopes, memories.predicate(where), clock.resolve_now(now))
+
+
+@dataclass(frozen=True)
+class AsyncMemoryReader(Edge):
+    """The verbs of a ``MemoryReader`` as coroutines; made by ``lake.read([...]).aio``."""
+
+    sync: MemoryReader
+
+    recall = Verb(MemoryReader.recall)
+    recall_filtered = Verb(MemoryReader.recall_filtered)
+    get = Verb(MemoryReader.get)
+    list = Verb(MemoryReader.list)
+    count = Verb(MemoryReader.count)
+    history = Verb(MemoryReader.history)
 
 
 def _whole(value: Any, *, name: str, low: int, high: int) -> int:
