@@ -8,6 +8,7 @@ leave them as they are.
 """
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,9 @@ _LOCAL = frozenset(
     {"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"}
 )
 _MOUNTS = Path("/proc/self/mountinfo")
+
+# Spaces and the like are written there as octal numbers.
+_ESCAPED = re.compile(r"\\([0-7]{3})")
 
 # Times are taken from a tick of at most 10 ms. Some file systems keep whole seconds, or every
 # other one.
@@ -153,8 +157,7 @@ def _file_system(folder: str) -> str:
     best, kind = -1, ""
     for mount in mounts:
         place, _, source = mount.partition(" - ")
-        # Spaces and the like are written as octal numbers.
-        point = place.split(" ")[4].encode().decode("unicode_escape")
+        point = _ESCAPED.sub(lambda found: chr(int(found[1], 8)), place.split(" ")[4])
         if path.is_relative_to(point) and len(point) >= best:
             best, kind = len(point), source.split(" ")[0]
     return kind
