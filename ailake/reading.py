@@ -171,6 +171,9 @@ class MemoryReader:
             InvalidInputError: An argument is wrong.
         """
         size = _whole(limit, name="limit", low=1, high=MAX_LIMIT)
+        unknown = sorted(options.keys() - RecallOptions.__annotations__.keys())
+        if unknown:
+            raise TypeError(f"recall_filtered has no option {', '.join(unknown)}")
         ids = _candidates(candidate_ids)
         if not ids:
             return Hits((), SearchReport(exact=True, bound_held=True))

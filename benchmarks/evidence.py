@@ -1,10 +1,12 @@
 """What both conversation benchmarks share: rankings, sweeps, and how found evidence is counted."""
 
+import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import product
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -89,6 +91,22 @@ class Conversation:
     memory: ailake.Memory
     now: datetime
     questions: Sequence[Question]
+
+
+def arguments(description: str | None, *, file: str) -> argparse.Namespace:
+    """Read a benchmark's command line.
+
+    Args:
+        description: Shown as its help.
+        file: What is looked for in the folder of data.
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, required=True, help=f"folder with {file}")
+    parser.add_argument("--embedder", default="local")
+    parser.add_argument("--sweep", action="store_true", help="vary one part of the policy a time")
+    return parser.parse_args()
 
 
 def figures(

@@ -9,17 +9,15 @@ with the query's vector at hand. "all" is categories 1 to 4; 5 is adversarial, i
 there. The corrected evidence key is used (see the data's README).
 """
 
-import argparse
 import json
 import re
 import tempfile
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from evidence import RANKINGS, SWEEP, Conversation, Question, figures, report
+from evidence import RANKINGS, SWEEP, Conversation, Question, arguments, figures, report
 
 import ailake
 from ailake.embed import Embedder, embed_query, resolve_embedder
@@ -29,13 +27,7 @@ COUNTED = ("multi-hop", "temporal", "open-domain", "single-hop")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, required=True, help="folder with locomo.json")
-    parser.add_argument("--embedder", default="local")
-    parser.add_argument("--sweep", action="store_true", help="vary one part of the policy a time")
-    options = parser.parse_args()
+    options = arguments(__doc__, file="locomo.json")
     embedder = resolve_embedder(options.embedder)
     samples = json.loads((options.data / "locomo.json").read_text(encoding="utf-8"))
     with (

@@ -7,30 +7,22 @@ passages), asked on the question's day; the evidence of a question are the turns
 names. Lines and measures as in locomo.py.
 """
 
-import argparse
 import json
 import re
 import tempfile
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from evidence import RANKINGS, SWEEP, Conversation, Question, figures, report
+from evidence import RANKINGS, SWEEP, Conversation, Question, arguments, figures, report
 
 import ailake
 from ailake.embed import Embedder, embed_query, resolve_embedder
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, required=True, help="folder with oracle.json")
-    parser.add_argument("--embedder", default="local")
-    parser.add_argument("--sweep", action="store_true", help="vary one part of the policy a time")
-    options = parser.parse_args()
+    options = arguments(__doc__, file="oracle.json")
     embedder = resolve_embedder(options.embedder)
     samples = json.loads((options.data / "oracle.json").read_text(encoding="utf-8"))
     with (

@@ -14,7 +14,14 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 CONTENDERS = {"ours", "update", "merge_insert", "floor"}
 REFERENCES = {"update", "merge_insert", "floor"}
 WAYS_TO_WRITE = {"judge", "no judge", "raw"}
-SEARCHES = {"raw", "raw scoped", "raw payload", "recall", "recall touch"}
+SEARCHES = {
+    "numpy", "raw", "raw scoped", "raw rerank", "recall", "recall touch", "recall hybrid",
+    "recall text",
+}  # fmt: skip
+RANKINGS = {
+    "bm25", "vector", "hybrid, stage one", "hybrid", "hybrid + default policy",
+    "pure formula (SEED)",
+}  # fmt: skip
 
 
 def figures(script: str, *options: str) -> list[dict[str, Any]]:
@@ -40,35 +47,45 @@ def test_decay() -> None:
     assert ratios["update"]["bytes"] > 1
 
 
-def test_recall() -> None:
-    options = ("--rows", "300", "--dim", "64", "--queries", "3", "--index", "IVF_SQ")
-    lines = figures("recall.py", *options)
-    for index in (None, "IVF_SQ"):
-        here = [line for line in lines if line["index"] == index]
+@pytest.mark.parametrize("index", [None, "IVF_SQ"])
+def test_recall(index: str | None) -> None:
+    options = ["--rows", "300", "--shares", "0.5", "1", "--dim", "64", "--queries", "3"]
+    chosen = ["--writes", "20", *(["--index", index] if index else [])]
+    lines = figures("recall.py", *options, *chosen)
+    for share in (0.5, 1.0):
+        here = [line for line in lines if line["share"] == share]
+        assert {line["index"] for line in here} == {index}
         latencies = {line["what"]: line for line in here if line["figure"] == "latency"}
         assert set(latencies) == SEARCHES
-        assert latencies["raw"]["vs_raw"] == 1.0
-        assert all(0 < line["p50_ms"] <= line["p95_ms"] for line in latencies.values())
+        assert latencies["raw scoped"]["vs_raw"] == 1.0
+        for line in latencies.values():
+            assert 0 < line["p50_ms"] <= line["p95_ms"] <= line["p99_ms"]
         shares = {line["policy"]: line for line in here if line["figure"] == "share"}
         assert set(shares) == {"default", "seed"}
-        assert all(0 <= line["share"] <= 1 for line in shares.values())
-        assert all(0 <= line["proven"] <= 1 for line in shares.values())
-        if index is None:
-            # Fewer rows than the pool: every one is scored, and nothing can be missed.
-            assert all(line["share"] == 1.0 for line in shares.values())
-            assert all(line["rows_scored"] == 300 for line in shares.values())
+        # Held in memory: every row is scored, and nothing can be missed, index or not.
+        assert all(line["found"] == line["proven"] == 1.0 for line in shares.values())
+        assert shares["seed"]["raw_rerank_found"] < 1
+        (rows,) = {line["rows_scored"] for line in shares.values()}
+        assert rows == 301 if share == 1 else 100 < rows < 200
+        kinds = [line["figure"] for line in here]
+        assert [kinds.count(name) for name in ("cold", "threads", "written")] == [1, 1, 1]
 
 
-def test_locomo(shared: Path) -> None:
-    data = str(shared / "locomo")
-    ingest, *recalls = figures("locomo.py", "--data", data, "--embedder", "hashing")
+@pytest.mark.parametrize(
+    ("script", "folder"), [("locomo.py", "locomo"), ("longmemeval.py", "longmemeval")]
+)
+def test_evidence(shared: Path, script: str, folder: str) -> None:
+    data = str(shared / folder)
+    ingest, *recalls = figures(script, "--data", data, "--embedder", "hashing")
     assert ingest["figure"] == "ingest"
     assert ingest["turns"] > 1_000
-    assert {line["ranking"] for line in recalls} >= {"vector", "default", "seed"}
+    assert {line["ranking"] for line in recalls} == RANKINGS
     for line in recalls:
         depths = [line[f"recall@{depth}"] for depth in (5, 10, 20)]
         assert 0 <= depths[0] <= depths[1] <= depths[2] <= 1
         assert 0 <= line["mrr"] <= 1
+        assert 0 <= line["ndcg@10"] <= 1
+        assert line["exact"] == 1
 
 
 def test_writes() -> None:

@@ -169,6 +169,15 @@ def test_the_turn_beside_a_match_comes_up(memory: ailake.Memory) -> None:
     assert hits[2].parts["neighbour"] == 0
 
 
+def test_a_short_text_in_chinese_is_not_brief(memory: ailake.Memory) -> None:
+    """Fifty characters say as much as a hundred and fifty of English."""
+    remember(memory, ["我不吃香菜请助手记一下" * 5, "I eat no coriander"])
+    hits = memory.recall("quetzal", vector=nearest_to_all(memory), now=NOW)
+    brief = {hit.text[0]: hit.parts["brevity"] for hit in hits}
+    assert brief["我"] == 0
+    assert brief["I"] > 0
+
+
 def test_memories_of_no_session_have_no_neighbours(memory: ailake.Memory) -> None:
     remember(memory, ["about the quetzal", "soup"])
     hits = memory.recall("quetzal", vector=nearest_to_all(memory), now=NOW)

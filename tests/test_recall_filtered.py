@@ -139,6 +139,11 @@ def test_options_are_those_of_recall() -> None:
     assert set(RecallOptions.__annotations__) == options - {"limit"}
 
 
+def test_an_unknown_option_is_an_error_even_without_ids(memory: ailake.Memory) -> None:
+    with pytest.raises(TypeError, match="no option scorring"):
+        memory.recall_filtered("tea", 5, [], scorring=None)  # type: ignore[call-arg]
+
+
 def test_thousands_of_ids(memory: ailake.Memory) -> None:
     count = 12_000
     ids = fill(memory, count)

@@ -86,7 +86,7 @@ def test_every_read_sees_it_before_and_after_the_drain(
 def test_accesses_are_counted_while_it_waits(lake: ailake.Lake, memory: ailake.Memory) -> None:
     made = memory.remember("tea", now=NOW)
     memory.touch(made.id, now=NOW + HOUR)
-    assert memory.recall("tea", now=NOW + 2 * HOUR).counted
+    assert memory.recall("tea", mode="vector", now=NOW + 2 * HOUR).counted
     assert waiting(lake) == 1
     for _ in range(3):
         record = memory.get(made.id)

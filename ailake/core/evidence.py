@@ -19,10 +19,11 @@ from ailake.core.episodic import FLOAT32_EPSILON, Floats
 MIN_POOL = 100
 POOL_FACTOR = 10
 
-# In characters: what is shorter says little by itself ("Sounds great, thanks!").
+# In bytes of UTF-8, because a character of Chinese says as much as three of English. What is
+# shorter says little by itself ("Sounds great, thanks!").
 BRIEF_TURN = 150
 
-# In characters. A short turn ("Yes, in May!") is understood by those around it; a long one says
+# In bytes of UTF-8. A short turn ("Yes, in May!") is understood by those around it; a long one says
 # itself what it is about, and the boost would only blur it. Measured: docs/scoring.md.
 SHORT_TURN = 300
 _FADING = 3
@@ -39,7 +40,7 @@ class Turns:
     Attributes:
         before: Place of the turn before each one in its session, -1 where it is not among them.
         after: The same for the turn after it.
-        lengths: Characters of each text, (n,).
+        lengths: Bytes of UTF-8 of each text, (n,).
         speakers: Who said each.
         days: When each happened, or else was written.
     """

@@ -41,7 +41,7 @@ def turns_of(view: ReadView, wall: Predicate, row_ids: NDArray[np.uint64]) -> Tu
     return Turns(
         before,
         after,
-        np.array([len(row["chunk_text"]) for row in rows], np.int64),
+        np.array([len(row["chunk_text"].encode()) for row in rows], np.int64),
         [row["speaker"] for row in rows],
         [(row["event_time"] or row["created_at"]).date() for row in rows],
     )
