@@ -54,6 +54,12 @@ class Lexical:
         places = np.minimum(np.searchsorted(listed, row_ids), len(listed) - 1)
         return np.where(listed[places] == row_ids, self.bm25[order][places], 0.0)
 
+    def among(self, row_ids: NDArray[np.uint64]) -> "Lexical":
+        """Return those of the matches that are among some rows."""
+        kept = np.isin(self.row_ids, row_ids)
+        columns = self.columns.filter(pa.array(kept))
+        return Lexical(self.row_ids[kept], self.bm25[kept], self.complete, columns)
+
     def joined(self, other: "Lexical") -> "Lexical":
         """Return the matches of both; complete, where ``other`` is all that was in doubt."""
         new = ~np.isin(other.row_ids, self.row_ids)
@@ -83,9 +89,39 @@ def best_by_words(
     return _search(dataset, text, select(dataset, where), limit=limit, columns=columns)
 
 
-def bm25_of(dataset: lance.LanceDataset, text: str, row_ids: NDArray[np.uint64]) -> Lexical:
-    """Return those of the given rows that have any of the words; ``complete`` is among them."""
-    return _search(dataset, text, row_ids_in(row_ids.tolist()), limit=None, columns=())
+def bm25_of(
+    dataset: lance.LanceDataset, text: str, where: Predicate, row_ids: NDArray[np.uint64]
+) -> Lexical:
+    """Return those of the given rows that have any of the words; ``complete`` is among them.
+
+    They score as in ``best_by_words`` with the same ``where``. For rows that are not in the index
+    yet the engine counts words among those of them that pass the filter, so that asked for by
+    themselves they would score otherwise.
+    """
+    late = unindexed(dataset)
+    if not late:
+        return _search(dataset, text, row_ids_in(row_ids.tolist()), limit=None, columns=())
+    rows = dataset.scanner(columns=[], fragments=late, with_row_id=True).to_table()
+    are_late = np.isin(row_ids, rows["_rowid"].to_numpy())
+    chosen = row_ids_in(row_ids[~are_late].tolist())
+    found = _search(dataset, text, chosen, limit=None, columns=())
+    if not are_late.any():
+        return found
+    chosen = select(dataset, where)
+    others = _search(dataset, text, chosen, limit=None, columns=(), fragments=late)
+    return found.joined(others.among(row_ids))
+
+
+def unindexed(dataset: lance.LanceDataset) -> list[lance.LanceFragment]:
+    """Return the fragments that the text index lacks."""
+    covered = {
+        number
+        for index in dataset.describe_indices()
+        if index.index_type == "Inverted" and TEXT in index.field_names
+        for segment in index.segments
+        for number in segment.fragment_ids
+    }
+    return [one for one in dataset.get_fragments() if one.fragment_id not in covered]
 
 
 def _search(
@@ -95,6 +131,7 @@ def _search(
     *,
     limit: int | None,
     columns: Sequence[str],
+    fragments: Sequence[lance.LanceFragment] | None = None,
 ) -> Lexical:
     wanted = max(dataset.count_rows(), 1) if limit is None else limit + 1
     found = dataset.scanner(
@@ -105,6 +142,7 @@ def _search(
         prefilter=True,
         limit=wanted,
         with_row_id=True,
+        fragments=fragments,
     ).to_table()
     found = found.sort_by([("_score", "descending"), ("_rowid", "ascending")])
     return Lexical(

@@ -144,7 +144,8 @@ def _words(
     doubtful = np.concatenate([one.doubtful(found, question, limit=limit) for one in scored])
     if len(doubtful) > _FEW:
         return best_by_words(view.dataset, question.words, question.visible, limit=None)
-    return found.joined(bm25_of(view.dataset, question.words, doubtful))
+    more = bm25_of(view.dataset, question.words, question.visible, doubtful)
+    return found.joined(more)
 
 
 @dataclass(frozen=True, slots=True)
