@@ -117,7 +117,9 @@ def _listed(view: ReadView, question: Question, *, limit: int, exact: bool) -> F
     row_ids = rows["_rowid"].to_numpy()
     bm25 = np.zeros(len(row_ids))
     if question.words is not None:
-        bm25 = bm25_of(view.dataset, question.words, row_ids[row_ids < FIRST_LOGGED]).of(row_ids)
+        stored = row_ids[row_ids < FIRST_LOGGED]
+        found_words = bm25_of(view.dataset, question.words, question.visible, stored)
+        bm25 = found_words.of(row_ids)
     proven = best.complete and (question.words is None or not view.logged)
     report = SearchReport(
         exact=proven and best.true_distances,

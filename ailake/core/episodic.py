@@ -219,7 +219,7 @@ class ScoringPolicy:
     # Chosen on LoCoMo (benchmarks/locomo.py --sweep): the strongest decay whose recall@10 is not
     # below the same ranking without any. Lower floors bury what was said months ago.
     recency: RecencyConfig = RecencyConfig.WEEKLY_DECAY
-    floor: float = 0.985
+    floor: float = 0.995
     # At 1, a memory of importance 0.9 beats the right answer of importance 0.5 from 1.8 times its
     # distance; at one half, from 1.3 times.
     importance_weight: float = 0.5
