@@ -157,6 +157,26 @@ def test_hybrid_equals_brute_force_over_words(
     assert all(hit.score == pytest.approx(expected[hit.id]) for hit in hits)
 
 
+def test_a_match_beyond_the_list_of_words_is_not_overlooked(memory: ailake.Memory) -> None:
+    """Thousands match better, and are far; the one that wins is met by being near, too."""
+    dim = memory.embedder.dim
+    vectors = np.zeros((8_002, dim), np.float32)
+    vectors[:, 0] = -1
+    vectors[0, :2] = (0.70, np.sqrt(1 - 0.70**2))
+    vectors[1, :2] = (0.74, np.sqrt(1 - 0.74**2))
+    texts = ["quetzal " + " ".join(f"x{n}" for n in range(40)), "nothing of the kind"]
+    texts += [f"{bird} {n}" for bird in ("quetzal", "sparrow") for n in range(4_000)]
+    items = [{"text": t, "vector": v} for t, v in zip(texts, vectors, strict=True)]
+    memory.remember_many(items, judge=False, now=NOW)
+    near = nearest_to_all(memory)
+    scoring = replace(PLAIN, lexical_weight=2.0, lexical_half=1.0)
+    by_vector = memory.recall(near, limit=2, scoring=scoring, now=NOW, touch=False)
+    assert [hit.text[:7] for hit in by_vector] == ["nothing", "quetzal"]
+    (hit,) = memory.recall("quetzal", vector=near, limit=1, scoring=scoring, now=NOW, touch=False)
+    assert hit.text == texts[0]
+    assert hit.parts["lexical"] > 0
+
+
 def test_the_turn_beside_a_match_comes_up(memory: ailake.Memory) -> None:
     texts = ["Which city is the quetzal exhibition in?", "It opens in Lisbon.", "I like soup."]
     kept = remember(
