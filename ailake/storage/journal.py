@@ -176,9 +176,9 @@ class Journal:
         self._append(_refreshes(scope, refreshes))
 
     def _append(self, batches: Sequence[_Batch]) -> None:
-        rows = _rows(batches)
-        if not rows.num_rows:
+        if not any(batch.met for batch in batches):
             return
+        rows = _rows(batches)
         version = self.table.append(rows)
         # Every read needs this table: a power cut must not leave it with files that are not there.
         self.table.sync(version)
