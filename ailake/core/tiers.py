@@ -10,6 +10,10 @@ TIERS = (0, 64, 1_024, 16_384, 131_072)
 # Every fragment costs each search about a third of a millisecond.
 MAX_SMALL_FRAGMENTS = 6
 
+# Merging begins one earlier: fragments that different parts of an index cover stay apart, and a
+# merge waits while another is busy with the table.
+MANY_SMALL_FRAGMENTS = MAX_SMALL_FRAGMENTS - 1
+
 
 def merge_target(sizes: Sequence[int], *, most: int) -> int | None:
     """Return the number of rows up to which fragments are to be merged, None for not now.

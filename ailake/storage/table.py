@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ailake.core.filter_eval import engine_part, matches, touches_metadata
 from ailake.core.filters import METADATA, Predicate, columns_of
 from ailake.core.rows import to_pylist
-from ailake.core.tiers import MAX_SMALL_FRAGMENTS, TIERS, merge_target
+from ailake.core.tiers import MANY_SMALL_FRAGMENTS, TIERS, merge_target
 from ailake.errors import ConflictError
 from ailake.storage.filters import to_sql
 from ailake.storage.indexes import boundaries
@@ -176,7 +176,7 @@ class Table:
             attempts=attempts,
         )
 
-    def tidy(self, *, most: int = MAX_SMALL_FRAGMENTS) -> None:
+    def tidy(self, *, most: int = MANY_SMALL_FRAGMENTS) -> None:
         """Merge small fragments where more than ``most`` of about one size have come together.
 
         What is left of old versions is removed now and then, too.
