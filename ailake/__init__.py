@@ -15,6 +15,7 @@ from ailake.core.records import (
     SourceClass,
     State,
 )
+from ailake.core.vectors import IndexPolicy
 from ailake.errors import (
     AilakeError,
     ConflictError,
@@ -46,6 +47,7 @@ __all__ = [
     "ForgetReport",
     "Hit",
     "Hits",
+    "IndexPolicy",
     "InvalidInputError",
     "Lake",
     "LakeCorruptError",

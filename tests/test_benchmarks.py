@@ -71,6 +71,16 @@ def test_recall(index: str | None) -> None:
         assert [kinds.count(name) for name in ("cold", "threads", "written")] == [1, 1, 1]
 
 
+def test_indexes() -> None:
+    lines = figures("indexes.py", "--quick")
+    asked = [line.get("indexes", line.get("indexed")) for line in lines if "p50_ms" in line][:6]
+    assert asked == ["none", "agent and state", "all", "none", "all", "all but 1000"]
+    assert sum(line["figure"] == "upkeep" for line in lines) == 3
+    (built,) = (line for line in lines if line["figure"] == "index")
+    assert (built["kind"], built["recall"] >= 0.99) == ("IVF_SQ", True)
+    assert [line["by"] for line in lines if line["figure"] == "nearest"] == ["exact", "index"]
+
+
 @pytest.mark.parametrize(
     ("script", "folder"), [("locomo.py", "locomo"), ("longmemeval.py", "longmemeval")]
 )

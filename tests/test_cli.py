@@ -95,10 +95,26 @@ def test_decay_stats_and_doctor(cli: Cli) -> None:
     assert "bytes_written" in cli.run("decay", "--curve", "monthly")
     stats = cli.json("stats")
     assert {table["name"]: table["rows"] for table in stats["tables"]}["episodic"] == 1
-    assert "episodic" in cli.run("stats")
+    assert "chunk_text_idx" in cli.run("stats")
     findings = {finding["what"]: finding for finding in cli.json("doctor")}
     assert findings["lake"]["level"] == findings["engine"]["level"] == "ok"
     assert "1 rows in 1 fragments" in findings["episodic"]["found"]
+
+
+def test_index(cli: Cli) -> None:
+    cli.run("remember", "tea")
+    planned = cli.json("index", "--dry-run")
+    assert [(one["table"], one["action"]) for one in planned["tables"]] == [
+        ("episodic", "none"),
+        ("passages", "none"),
+    ]
+    assert (planned["dry_run"], planned["tables"][0]["scope_rows"]) == (True, 1)
+    assert "episodic" in cli.run("index", "--rebuild")
+    script = Path(__file__).parents[1] / "jobs" / "index.py"
+    command = [sys.executable, "-W", "error", str(script), "--rebuild", "--dry-run"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=cli.env)
+    told = {"job": "index", "tables": {"episodic": "none", "passages": "none"}}
+    assert json.loads(done.stdout) == told
 
 
 def test_doctor_mends_many_fragments(cli: Cli) -> None:
@@ -193,6 +209,7 @@ def test_schema(cli: Cli, tmp_path: Path) -> None:
         (["forget"], 2, "got no term"),
         (["decay", "--lambda", "0"], 2, "lambda: got 0.0"),
         (["decay", "--lambda", "1", "--half-life", "2"], 2, "wanted one of them"),
+        (["index", "--recall", "2"], 2, "recall: got 2.0"),
         (["decay", "--lake", "/nonexistent/lake"], 1, "no lake at"),
         (["recall", "x", "--embedder", "hashing:8"], 1, "EmbedderMismatchError"),
         (["schema", "nothing"], 1, "wanted one of accesses, episodic"),
@@ -214,7 +231,7 @@ def test_version(cli: Cli) -> None:
 
 HELP = [
     "demo", "remember", "recall", "list", "get", "forget", "ingest", "decay", "stats", "scopes",
-    "schema", "doctor", "backup", "restore",
+    "schema", "doctor", "index", "backup", "restore",
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from lancedb.index import IvfSq
 import ailake
 from ailake import InvalidInputError
 from ailake.core.schema import TABLES
-from ailake.maintenance import MemoryDecayJob
+from ailake.maintenance import IndexJob, MemoryDecayJob
 from ailake.storage.destination import destination
 from ailake.storage.location import Location
 from ailake.storage.unfinished import MARKER
@@ -128,6 +128,21 @@ def test_backups_between_a_folder_and_object_stores(
             stored.backup(beside)
         assert stored.backup(tmp_path / "copy").rows == stored.backup("s3://lakes/b/c").rows
         assert not stored.table("episodic").to_lance().tags.list()
+
+
+def test_an_index_on_an_object_store(options: dict[str, str]) -> None:
+    uri = "s3://lakes/i/lake"
+    policy = ailake.IndexPolicy(min_bytes=0, limit=50, sample=4)
+    with ailake.connect(uri, embedder="hashing:256", storage_options=options) as lake:
+        assert len(lake.stats().tables[-1].indexes) == 5
+        lake.memory(agent_id="a").remember_many([{"text": f"n{n}"} for n in range(1_200)], now=NOW)
+        lake.flush()
+        done = IndexJob(lake, policy=policy).run(NOW).tables[0]
+        assert done.recall is not None
+    with ailake.connect(uri, storage_options=options) as other:
+        kept = {index.name: index for index in other.stats().tables[-1].indexes}
+        assert kept["embedding_idx"].recall == done.recall
+        assert kept["chunk_text_idx"].indexed_rows == kept["state_idx"].indexed_rows == 1_200
 
 
 def test_an_unfinished_backup_on_an_object_store(options: dict[str, str], tmp_path: Path) -> None:

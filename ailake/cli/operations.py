@@ -3,7 +3,7 @@
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from ailake.cli.output import print_json, print_line, print_table
 from ailake.core.episodic import RecencyConfig
 from ailake.core.schema import TABLES, contract
 from ailake.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from ailake.storage.measures import IndexStats
 
 
 class Preset(StrEnum):
@@ -104,11 +107,24 @@ def stats(
     rows = [
         (
             t.name, t.rows, t.fragments, t.small_fragments, t.deleted_rows, t.bytes / 2**20,
-            t.version, t.versions, ", ".join(index.name for index in t.indexes) or "none",
+            t.version, t.versions, len(t.indexes),
         )
         for t in measured.tables
     ]  # fmt: skip
     print_table("tables", headers, rows)
+    _print_indexes([index for table in measured.tables for index in table.indexes])
+
+
+def _print_indexes(indexes: "list[IndexStats]") -> None:
+    headers = ("table", "index", "kind", "rows", "behind", "parts", "MiB", "recall")
+    rows = [
+        (
+            i.table, i.name, i.kind, i.indexed_rows, i.unindexed_rows, i.segments, i.bytes / 2**20,
+            "" if i.recall is None else i.recall,
+        )
+        for i in indexes
+    ]  # fmt: skip
+    print_table("indexes", headers, rows)
 
 
 def schema(

@@ -1,4 +1,4 @@
-"""Which indexes a table has, and when they are brought up to date. Pure."""
+"""Which indexes a table always has, and when an index is brought up to date. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

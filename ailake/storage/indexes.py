@@ -18,6 +18,8 @@ from ailake.core.indexing import (
     together,
     upkeep_of,
 )
+from ailake.core.vectors import IndexPolicy
+from ailake.storage.vectors import measure_and_keep, vector_index
 
 if TYPE_CHECKING:
     from ailake.storage.table import Table
@@ -123,9 +125,14 @@ def _update(table: "Table") -> None:
     # What was found in this version is done with this version: a row that moves meanwhile is
     # still where it was.
     dataset = table.fresh()
+    index = vector_index(dataset)
     for names, what in _due(dataset):
         merged = 0 if what is Upkeep.APPEND else _ALL_SEGMENTS
         dataset.optimize.optimize_indices(index_names=names, num_indices_to_merge=merged)
+        if index is not None and index.measured is not None and index.name in names:
+            known = index.measured
+            policy = IndexPolicy(recall=known.goal, limit=known.limit)
+            measure_and_keep(table, policy)
 
 
 def _due(dataset: lance.LanceDataset) -> list[tuple[list[str], Upkeep]]:
@@ -155,16 +162,16 @@ def _has_moved(dataset: lance.LanceDataset, fragment_ids: Collection[int]) -> bo
 
 def _index(dataset: lance.LanceDataset, index: Any) -> TableIndex:
     covered = {number for segment in index.segments for number in segment.fragment_ids}
-    rows = {f.fragment_id: f.count_rows() for f in dataset.get_fragments()}
-    indexed = sum(count for number, count in rows.items() if number in covered)
+    present = {fragment.fragment_id for fragment in dataset.get_fragments()}
+    indexed = int(index.num_rows_indexed)
     return TableIndex(
         name=str(index.name),
         kind=_kind(index),
         type=str(index.index_type),
         columns=tuple(index.field_names),
-        coverage=Coverage(indexed, sum(rows.values()) - indexed, len(index.segments)),
+        coverage=Coverage(indexed, int(dataset.count_rows()) - indexed, len(index.segments)),
         bytes=int(index.total_size_bytes or 0),
-        lacks=frozenset(rows) - covered,
+        lacks=frozenset(present - covered),
     )
 
 

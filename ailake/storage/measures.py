@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import lance
+
 from ailake.core.indexing import Upkeep, upkeep_of
-from ailake.storage.indexes import TableIndex, indexes_of
+from ailake.storage.indexes import indexes_of
 from ailake.storage.table import Table
+from ailake.storage.vectors import vector_index
 
 SMALL_FRAGMENT_ROWS = 10_000
 
@@ -15,14 +18,18 @@ class IndexStats:
     """An index and how far it is behind the data.
 
     Attributes:
+        table: The table that it is of.
         kind: The engine's name for it.
         indexed_rows: Rows in it.
         unindexed_rows: Rows that it lacks; searches look at them one by one.
         segments: Parts that it consists of.
         bytes: Its size.
+        recall: Of an index of vectors the share of the truly nearest rows that a search lists;
+            None where it was not measured.
         is_due: It is so far behind, or in so many parts, that upkeep has something to do.
     """
 
+    table: str
     name: str
     kind: str
     columns: tuple[str, ...]
@@ -30,6 +37,7 @@ class IndexStats:
     unindexed_rows: int
     segments: int
     bytes: int
+    recall: float | None
     is_due: bool
 
 
@@ -76,21 +84,26 @@ def measure(table: Table) -> TableStats:
         small_fragments=sum(f.physical_rows < SMALL_FRAGMENT_ROWS for f in fragments),
         deleted_rows=sum(fragment.num_deletions for fragment in fragments),
         bytes=sum(dataset.all_files().read_all()["size_bytes"].to_pylist()),
-        indexes=tuple(map(_index_stats, indexes_of(dataset))),
+        indexes=_index_stats(table.name, dataset),
     )
 
 
-def _index_stats(index: TableIndex) -> IndexStats:
-    coverage = index.coverage
-    return IndexStats(
-        name=index.name,
-        kind=index.type,
-        columns=index.columns,
-        indexed_rows=coverage.indexed_rows,
-        unindexed_rows=coverage.unindexed_rows,
-        segments=coverage.segments,
-        bytes=index.bytes,
-        is_due=upkeep_of(index.kind, coverage) is not Upkeep.NOTHING,
+def _index_stats(table_name: str, dataset: lance.LanceDataset) -> tuple[IndexStats, ...]:
+    vectors = vector_index(dataset)
+    return tuple(
+        IndexStats(
+            table=table_name,
+            name=index.name,
+            kind=index.type,
+            columns=index.columns,
+            indexed_rows=index.coverage.indexed_rows,
+            unindexed_rows=index.coverage.unindexed_rows,
+            segments=index.coverage.segments,
+            bytes=index.bytes,
+            recall=vectors.recall if vectors is not None and vectors.name == index.name else None,
+            is_due=upkeep_of(index.kind, index.coverage) is not Upkeep.NOTHING,
+        )
+        for index in indexes_of(dataset)
     )
 
 

@@ -163,7 +163,8 @@ class Store:
         """Make what indexes lack, unless this process is just writing many memories."""
         if not self.read_only and not self._many and not self.is_gone():
             self._written = False
-            if not keep_current(self.episodic):
+            done = [keep_current(table) for table in self.tables.values()]
+            if not all(done):
                 self.upkeep_soon()
 
     def is_gone(self) -> bool:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -198,6 +199,14 @@ class Table:
             )
         )
 
+    def alone(self, *, wait: bool = True) -> AbstractContextManager[None]:
+        """Hold the lock of this table's upkeep, where the lake has locks.
+
+        Args:
+            wait: False gives up at once, with a LockedError, where another holds it.
+        """
+        return exclusive(self._root, f"upkeep-{self.name}", wait=wait)
+
     def upkeep(
         self, action: Callable[[], object], *, is_due: Callable[[], bool] = lambda: True
     ) -> bool:
@@ -209,7 +218,7 @@ class Table:
         try:
             if is_due():
                 # Two at once would do the same, and who is second leaves its files behind.
-                with exclusive(self._root, f"upkeep-{self.name}", wait=False):
+                with self.alone(wait=False):
                     action()
         except (LockedError, ConflictError):
             log.debug("another is busy with %s", self.name)
