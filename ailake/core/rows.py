@@ -219,12 +219,17 @@ def _array(values: Any, kind: pa.DataType, count: int) -> pa.Array | pa.ChunkedA
 
 def to_pylist(table: pa.Table) -> list[dict[str, Any]]:
     """Return rows as dicts; instants are cut to the microseconds that a datetime holds."""
+    rows: list[dict[str, Any]] = in_microseconds(table).to_pylist()
+    return rows
+
+
+def in_microseconds(table: pa.Table) -> pa.Table:
+    """Return a table with its instants cut to the microseconds that a datetime holds."""
     for index, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type):
             column = table.column(index).cast(pa.timestamp("us", tz="UTC"), safe=False)
             table = table.set_column(index, field.name, column)
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return rows
+    return table
 
 
 def as_given(value: float) -> float:
@@ -232,8 +237,19 @@ def as_given(value: float) -> float:
     return float(str(np.float32(value)))
 
 
-def record_fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a ``MemoryRecord`` from a row of ``RECORD_COLUMNS``."""
+def fields_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a ``MemoryRecord`` from a row of ``RECORD_COLUMNS``.
+
+    Raises:
+        LakeCorruptError: A value is none that ailake writes; the row is named.
+    """
+    try:
+        return _fields_of(row)
+    except ValueError as error:
+        raise LakeCorruptError(f"memory {row['chunk_id']!r} can't be read: {error}") from error
+
+
+def _fields_of(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "id": row["chunk_id"],
         "text": row["chunk_text"],
@@ -267,7 +283,4 @@ def record_of(row: Mapping[str, Any]) -> MemoryRecord:
     Raises:
         LakeCorruptError: A value is none that ailake writes; the row is named.
     """
-    try:
-        return MemoryRecord(**record_fields(row))
-    except ValueError as error:
-        raise LakeCorruptError(f"memory {row['chunk_id']!r} can't be read: {error}") from error
+    return MemoryRecord(**fields_of(row))

@@ -1,8 +1,9 @@
 """Which scopes are held in memory, and recall over all that one holds."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import chain
 from threading import Lock
 from typing import Self
@@ -18,10 +19,11 @@ from ailake.core.records import Scope, State
 from ailake.core.rows import born_at, last_access
 from ailake.core.schema import filter_kinds
 from ailake.storage.filters import to_sql
+from ailake.storage.payloads import Fields, Payloads
 from ailake.storage.resident import Columns, Resident, Rows
 from ailake.storage.retries import StaleSnapshotError
 
-# In bytes of vectors: 170,000 of 384 numbers.
+# In bytes of vectors, 170,000 of 384 numbers, and of what hits show beside their scores.
 BUDGET = 256 * 1024**2
 
 # Each is read by itself: so many at once are found sooner on disk.
@@ -47,11 +49,14 @@ class HeldRows:
             ``expires``, ``importance`` and ``folded``.
         passages: With the columns ``start``, ``end`` and ``part``.
         owners: Each passage's place in ``memories``, -1 where there is none.
+        fields: Returns the arguments of a ``MemoryRecord`` for each of some places in
+            ``memories``, without the accesses that wait. What it returns is the caller's own.
     """
 
     memories: Rows
     passages: Rows
     owners: NDArray[np.int64]
+    fields: Callable[[Sequence[int]], list[Fields]]
 
 
 class HeldScopes:
@@ -61,6 +66,8 @@ class HeldScopes:
         self._dim = dim
         self._lock = Lock()
         self._held: OrderedDict[Scope, _HeldScope] = OrderedDict()
+        self._sizes: dict[Scope, int] = {}
+        self._total = 0
         self._refused: dict[Scope, int] = {}
 
     def rows(
@@ -94,7 +101,7 @@ class HeldScopes:
                 # It may have been left between two versions: it is read anew.
                 self._drop(scope, one)
                 raise
-        self._make_room(keep=scopes, version=int(dataset.version))
+        self._make_room(scopes, version=int(dataset.version))
         return found
 
     def _admitted(
@@ -105,16 +112,15 @@ class HeldScopes:
         with self._lock:
             held = [self._held.get(scope) for scope in scopes]
             version = int(dataset.version)
-            if any(
-                version < self._refused.get(scope, -_RETRY_AFTER) + _RETRY_AFTER for scope in scopes
-            ):
+            refused = (self._refused.get(scope, -_RETRY_AFTER) for scope in scopes)
+            if self._refused and version < max(refused) + _RETRY_AFTER:
                 return None
         # Counted without the lock: recalls of other scopes need not wait for it.
         admitted = [
-            one or _HeldScope.of(scope, dataset, passages, dim=self._dim)
+            one or _HeldScope.of(scope, dataset, passages, dim=self._dim, has_room=self._has_room)
             for scope, one in zip(scopes, held, strict=True)
         ]
-        fits = sum(one.bytes for one in admitted) <= BUDGET
+        fits = sum(one.vector_bytes for one in admitted) <= BUDGET
         with self._lock:
             for scope, one in zip(scopes, admitted, strict=True):
                 if fits:
@@ -128,19 +134,44 @@ class HeldScopes:
     def _drop(self, scope: Scope, held: "_HeldScope") -> None:
         with self._lock:
             if self._held.get(scope) is held:
-                del self._held[scope]
+                self._remove(scope)
 
-    def _make_room(self, *, keep: Sequence[Scope], version: int) -> None:
+    def _has_room(self, more: int) -> bool:
+        return self._total + more <= BUDGET
+
+    def _make_room(self, scopes: Sequence[Scope], *, version: int) -> None:
+        """Count what has just been used, and drop what has not been for longest.
+
+        First what hits show, which can be read anew in no time, then whole scopes.
+        """
+        held = self._held
         with self._lock:
-            while sum(held.bytes for held in self._held.values()) > BUDGET:
-                scope, _ = self._held.popitem(last=False)
-                if scope in keep:
+            for scope in scopes:
+                self._count(scope)
+            while self._total > BUDGET:
+                filled = next((name for name, one in held.items() if one.payloads.bytes), None)
+                if filled is not None:
+                    held[filled].payloads.clear()
+                    self._count(filled)
+                    continue
+                oldest = next(iter(held))
+                self._remove(oldest)
+                if oldest in scopes:
                     # It has outgrown the room.
-                    self._refused[scope] = version
+                    self._refused[oldest] = version
+
+    def _count(self, scope: Scope) -> None:
+        size = self._held[scope].bytes if scope in self._held else 0
+        self._total += size - self._sizes.get(scope, 0)
+        self._sizes[scope] = size
+
+    def _remove(self, scope: Scope) -> None:
+        del self._held[scope]
+        self._total -= self._sizes.pop(scope, 0)
 
 
 class _HeldScope:
-    def __init__(self, scope: Scope, *, dim: int) -> None:
+    def __init__(self, scope: Scope, *, dim: int, has_room: Callable[[int], bool]) -> None:
         active = {"state": State.ACTIVE.value}
         self.memories_chosen = to_sql(
             conjunction(_wall(scope, "episodic"), parse_where(active, filter_kinds("episodic")))
@@ -150,6 +181,7 @@ class _HeldScope:
         self._passages = Resident(
             self.passages_chosen, ("start", "end", "part"), _passages, dim=dim
         )
+        self.payloads = Payloads(has_room)
         self._lock = Lock()
         self._expected = 0
         self._owners = np.empty(0, np.int64)
@@ -165,9 +197,10 @@ class _HeldScope:
         passages: lance.LanceDataset,
         *,
         dim: int,
+        has_room: Callable[[int], bool],
     ) -> Self:
         """Return a scope that nothing has been read of yet, and how much that will be."""
-        held = cls(scope, dim=dim)
+        held = cls(scope, dim=dim, has_room=has_room)
         count = dataset.count_rows(filter=held.memories_chosen)
         if passages.count_rows():
             count += passages.count_rows(filter=held.passages_chosen)
@@ -175,9 +208,14 @@ class _HeldScope:
         return held
 
     @property
-    def bytes(self) -> int:
+    def vector_bytes(self) -> int:
         """What its vectors take, or will take."""
         return max(self._expected, self._memories.bytes + self._passages.bytes)
+
+    @property
+    def bytes(self) -> int:
+        """The same with what its hits show."""
+        return self.vector_bytes + self.payloads.bytes
 
     def rows(
         self, dataset: lance.LanceDataset, passages: lance.LanceDataset, entries: Entries
@@ -203,7 +241,8 @@ class _HeldScope:
             self._owners_of = versions
         known = before.count if memories.ids is before.ids else 0
         self._count_in(memories, entries, known=known)
-        return HeldRows(memories, parts, self._owners)
+        fields = partial(self.payloads.fields, dataset, memories)
+        return HeldRows(memories, parts, self._owners, fields)
 
     def _count_in(self, rows: Rows, entries: Entries, *, known: int) -> None:
         """Raise ``last`` to the accesses that wait; one that is counted already changes nothing."""

@@ -35,6 +35,8 @@ class Rows:
         ids: ``chunk_id`` of each.
         alive: False where the row is gone.
         places: The newest row of each memory.
+        blocks: Where the rows of each fragment are: from a place, to before a place, the
+            fragment's number; in ascending order.
     """
 
     count: int
@@ -43,6 +45,7 @@ class Rows:
     ids: list[str]
     alive: NDArray[np.bool_]
     places: dict[str, int]
+    blocks: tuple[tuple[int, int, int], ...] = ()
 
     def column(self, name: str) -> NDArray[Any]:
         """Return a column, (count,)."""
@@ -117,6 +120,12 @@ class Resident:
         if new:
             self._read(dataset, new)
         self._close_gaps()
+        blocks = [
+            (block.start, block.stop, signature[0])
+            for signature, block in self._blocks.items()
+            if block.start < block.stop
+        ]
+        self.rows = replace(self.rows, blocks=tuple(sorted(blocks)))
         self.version = int(dataset.version)
         return self.rows
 
