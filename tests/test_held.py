@@ -163,7 +163,7 @@ def test_the_least_recently_used_scope_makes_room(
     for name in "abc":
         items = [{"text": f"{name}{n}"} for n in range(100)]
         lake.memory(agent_id=name).remember_many(items, now=NOW)
-    monkeypatch.setattr(held, "BUDGET", 2 * 100 * DIM * 4)
+    monkeypatch.setattr(held, "BUDGET", 2 * 100 * DIM * 5)
     for name in "abca":
         hits = lake.memory(agent_id=name).recall("a1", limit=1_000, now=NOW)
         assert len(hits) == 100

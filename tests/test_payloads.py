@@ -223,7 +223,7 @@ def test_texts_leave_before_vectors(lake: ailake.Lake, monkeypatch: pytest.Monke
     warm(lake, "b")
     assert not is_resident(lake, "b")
     assert is_resident(lake, "a")
-    monkeypatch.setattr(held, "BUDGET", 3 * 100 * 16 * 4 + 1_000)
+    monkeypatch.setattr(held, "BUDGET", 3 * 100 * 16 * 5 + 1_000)
     held_rows(lake, "b")
     assert not any(is_resident(lake, agent) for agent in "abc")
     assert len(lake.store.held._held) == 3

@@ -22,8 +22,10 @@ from ailake.storage.filters import to_sql
 from ailake.storage.payloads import Fields, Payloads
 from ailake.storage.resident import Columns, Resident, Rows
 from ailake.storage.retries import StaleSnapshotError
+from ailake.storage.screening import Weights
+from ailake.storage.coded import row_bytes
 
-# In bytes of vectors, 170,000 of 384 numbers, and of what hits show beside their scores.
+# In bytes of vectors, 230,000 of 384 numbers, and of what hits show beside their scores.
 BUDGET = 256 * 1024**2
 
 # Each is read by itself: so many at once are found sooner on disk.
@@ -51,12 +53,28 @@ class HeldRows:
         owners: Each passage's place in ``memories``, -1 where there is none.
         fields: Returns the arguments of a ``MemoryRecord`` for each of some places in
             ``memories``, without the accesses that wait. What it returns is the caller's own.
+        weights: What the distances of the memories are divided by.
+        whole: No memory is gone.
+        expiry: When the first memory expires, ``NEVER`` where none does.
     """
 
     memories: Rows
     passages: Rows
     owners: NDArray[np.int64]
     fields: Callable[[Sequence[int]], list[Fields]]
+    weights: Weights
+    whole: bool
+    expiry: int
+
+    def seen(self, now: int) -> NDArray[np.bool_] | None:
+        """Return which memories are there and have not expired; None where all are seen.
+
+        Args:
+            now: The instant, nanoseconds since 1970.
+        """
+        if self.expiry > now:
+            return None if self.whole else self.memories.alive
+        return self.memories.alive & (self.memories.column("expires") > now)
 
 
 class HeldScopes:
@@ -182,10 +200,12 @@ class _HeldScope:
             self.passages_chosen, ("start", "end", "part"), _passages, dim=dim
         )
         self.payloads = Payloads(has_room)
+        self._weights = Weights()
         self._lock = Lock()
         self._expected = 0
         self._owners = np.empty(0, np.int64)
-        self._owners_of = (0, 0)
+        self._whole, self._expiry = True, NEVER
+        self._derived_from = (0, 0)
         # The accesses that are counted in.
         self._counted: tuple[tuple[AccessLog, int], ...] = ()
 
@@ -204,7 +224,7 @@ class _HeldScope:
         count = dataset.count_rows(filter=held.memories_chosen)
         if passages.count_rows():
             count += passages.count_rows(filter=held.passages_chosen)
-        held._expected = 4 * dim * count
+        held._expected = row_bytes(dim) * count
         return held
 
     @property
@@ -235,14 +255,17 @@ class _HeldScope:
         before = self._memories.rows
         memories, parts = self._memories.update(dataset), self._passages.update(passages)
         versions = (self._memories.version, self._passages.version)
-        if self._owners_of != versions:
+        if self._derived_from != versions:
             places = (memories.places.get(memory_id, -1) for memory_id in parts.ids)
             self._owners = np.fromiter(places, np.int64, len(parts.ids))
-            self._owners_of = versions
+            self._whole = bool(memories.alive.all())
+            self._expiry = int(memories.column("expires").min(initial=NEVER))
+            self._derived_from = versions
         known = before.count if memories.ids is before.ids else 0
         self._count_in(memories, entries, known=known)
         fields = partial(self.payloads.fields, dataset, memories)
-        return HeldRows(memories, parts, self._owners, fields)
+        derived = (self._weights, self._whole, self._expiry)
+        return HeldRows(memories, parts, self._owners, fields, *derived)
 
     def _count_in(self, rows: Rows, entries: Entries, *, known: int) -> None:
         """Raise ``last`` to the accesses that wait; one that is counted already changes nothing."""
@@ -251,11 +274,17 @@ class _HeldScope:
         new = (memory_id for memory_id in rows.ids[known : rows.count] if memory_id in entries)
         waiting = ((memory_id, access) for memory_id in new for access in entries[memory_id])
         last, folded = rows.columns["last"], rows.columns["folded"]
+        raised = set()
         for memory_id, access in chain(waiting, entries.after(self._counted)):
             place = rows.places.get(memory_id)
-            if place is not None and access.version > folded[place]:
-                last[place] = max(last[place], access.accessed_at)
+            if place is None or access.version <= folded[place]:
+                continue
+            if access.accessed_at > last[place]:
+                last[place] = access.accessed_at
+                raised.add(place)
         self._counted = entries.parts
+        if raised:
+            self._weights.change(rows, sorted(raised))
 
 
 def _wall(scope: Scope, table: str) -> Predicate:

@@ -14,14 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ailake.storage.table import Signature, fragments_by_signature
+from ailake.storage.coded import ROOM, Vectors, longer
 
 Columns = Mapping[str, NDArray[Any]]
-
-# Another writer may have stored a vector of zeros: it is then at distance 1 from everything.
-_SHORTEST = np.float32(1e-12)
-
-# The first room for rows; a quarter more is made as they come.
-_ROOM = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +25,7 @@ class Rows:
 
     Attributes:
         count: How many; only so many of each array mean anything.
-        vectors: Of length 1, float32 (room, dim).
+        vectors: Their vectors.
         columns: Other columns, (room,) each.
         ids: ``chunk_id`` of each.
         alive: False where the row is gone.
@@ -40,7 +35,7 @@ class Rows:
     """
 
     count: int
-    vectors: NDArray[np.float32]
+    vectors: Vectors
     columns: Columns
     ids: list[str]
     alive: NDArray[np.bool_]
@@ -54,8 +49,7 @@ class Rows:
 
     def distances(self, vector: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return the cosine distance of each row to a vector, (count,)."""
-        unit = (vector / np.linalg.norm(vector)).astype(np.float32)
-        return 1.0 - (self.vectors[: self.count] @ unit).astype(np.float64)
+        return self.vectors.distances_at(range(self.count), vector)
 
 
 @dataclass(slots=True)
@@ -88,12 +82,12 @@ class Resident:
         self._extract = extract
         self._blocks: dict[Signature, _Block] = {}
         self.version = 0
-        self.rows = Rows(0, np.empty((0, dim), np.float32), {}, [], np.empty(0, np.bool_), {})
+        self.rows = Rows(0, Vectors.none(dim), {}, [], np.empty(0, np.bool_), {})
 
     @property
     def bytes(self) -> int:
         """What the vectors take, room for more aside."""
-        return int(self.rows.count * self.rows.vectors.shape[1] * self.rows.vectors.itemsize)
+        return self.rows.vectors.bytes
 
     def update(self, dataset: lance.LanceDataset) -> Rows:
         """Return the rows of this version."""
@@ -174,17 +168,15 @@ class Resident:
         rows, more = self.rows, found.num_rows
         count = rows.count + more
         flat = found["embedding"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-        vectors = flat.astype(np.float32).reshape(more, rows.vectors.shape[1])
-        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _SHORTEST)
         columns = {"row_id": found["_rowid"].to_numpy(), **self._extract(found)}
         ids = found["chunk_id"].to_pylist()
         rows.ids[rows.count :] = ids
         rows.places.update(zip(ids, range(rows.count, count), strict=True))
         self.rows = Rows(
             count,
-            _longer(rows.vectors, rows.count, vectors),
+            rows.vectors.extended(flat.reshape(more, rows.vectors.dim)),
             {
-                name: _longer(rows.columns.get(name, column[:0]), rows.count, column)
+                name: longer(rows.columns.get(name, column[:0]), rows.count, column)
                 for name, column in columns.items()
             },
             rows.ids,
@@ -196,7 +188,7 @@ class Resident:
         """Begin anew where most of what is held is gone."""
         rows = self.rows
         kept = np.flatnonzero(rows.alive)
-        if 2 * len(kept) >= rows.count or rows.count <= _ROOM:
+        if 2 * len(kept) >= rows.count or rows.count <= ROOM:
             return
         ids = [rows.ids[place] for place in kept]
         before = np.concatenate([[0], np.cumsum(rows.alive)])
@@ -204,21 +196,9 @@ class Resident:
             block.start, block.stop = int(before[block.start]), int(before[block.stop])
         self.rows = Rows(
             len(ids),
-            rows.vectors[kept],
+            rows.vectors.taken(kept),
             {name: column[kept] for name, column in rows.columns.items()},
             ids,
             np.ones(len(ids), np.bool_),
             {memory_id: place for place, memory_id in enumerate(ids)},
         )
-
-
-def _longer(array: NDArray[Any], count: int, more: NDArray[Any]) -> NDArray[Any]:
-    """Return the first ``count`` of an array with more behind; in place where there is room."""
-    needed = count + len(more)
-    if needed > len(array):
-        room = max(_ROOM, needed if not count else needed * 5 // 4)
-        grown = np.empty((room, *array.shape[1:]), more.dtype)
-        grown[:count] = array[:count]
-        array = grown
-    array[count:needed] = more
-    return array
