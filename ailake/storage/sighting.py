@@ -63,7 +63,7 @@ class Glance:
 class _Seen:
     version: int
     folder: _Stamp | None
-    later: tuple[str, str]
+    later: str
 
 
 class Sighting:
@@ -87,7 +87,7 @@ class Sighting:
             seen is not None
             and seen.version == version
             and _stamp(self._folder) == seen.folder
-            and not any(os.access(name, os.F_OK) for name in seen.later)
+            and not os.access(seen.later, os.F_OK)
         )
 
     def glance(self) -> Glance:
@@ -110,12 +110,13 @@ class Sighting:
         now = _stamp(self._folder)
         if glance.folder is None or now is None or now[:2] != glance.folder[:2]:
             return
-        for name in self._names(version):
+        for name, later in zip(self._names(version), self._names(version + 1), strict=True):
             manifest = _identity(name)
-            if manifest is not None:
-                self._known = (now[:2], name, manifest)
-        if self._known is not None and glance.is_settled() and self._is_local(now[0]):
-            self._seen = _Seen(version, glance.folder, self._names(version + 1))
+            if manifest is None:
+                continue
+            self._known = (now[:2], name, manifest)
+            if glance.is_settled() and self._is_local(now[0]):
+                self._seen = _Seen(version, glance.folder, later)
 
     def _names(self, version: int) -> tuple[str, str]:
         return (

@@ -72,6 +72,7 @@ class Table:
         self._pinned = pinned
         self._lock = Lock()
         self._snapshot: lance.LanceDataset | None = None
+        self._version = 0
         self._sighting = Sighting(None if root is None else root / f"{self.name}.lance")
         self.incarnation = 0
         self._cleaned_at = int(handle.version)
@@ -86,8 +87,9 @@ class Table:
         """Return the table at its latest version, as one immutable dataset."""
         with self._lock:
             known = self._snapshot
-            if known is None or not (self._pinned or self._sighting.is_latest(known.version)):
+            if known is None or not (self._pinned or self._sighting.is_latest(self._version)):
                 known = self._snapshot = self._asked(known)
+                self._version = int(known.version)
             return known
 
     def _asked(self, known: lance.LanceDataset | None) -> lance.LanceDataset:
