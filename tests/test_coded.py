@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ailake.storage import kernel as kernels
 from ailake.storage import coded
 from ailake.storage.kernel import Kernel, NumKongKernel, NumpyKernel, best_kernel
-from ailake.storage.coded import Vectors
+from ailake.storage.coded import Aim, Vectors
 
 Singles = NDArray[np.float32]
 
@@ -79,17 +79,17 @@ def test_bounds_contain_the_distance(kernel: Kernel, data: st.DataObject) -> Non
     older: list[tuple[Vectors, Any]] = []
     for part in np.split(halves, cuts):
         held = held.extended(part)
-        older.append((held, held.bounds(query).low))
+        older.append((held, held.bounds(Aim.at(query)).low))
     assert held.kernel is kernel
-    bounds = held.bounds(query)
-    found = held.distances_at(range(len(halves)), query)
+    bounds = held.bounds(Aim.at(query))
+    found = held.distances_at(np.arange(len(halves)), Aim.at(query))
     assert (bounds.low <= found).all()
     assert (found <= bounds.high).all()
     assert (bounds.low <= exact(halves, query)).all()
     assert (exact(halves, query) <= bounds.high).all()
     assert found == pytest.approx(exact(halves, query), abs=1e-5)
     for earlier, low in older:
-        assert np.array_equal(earlier.bounds(query).low, low)
+        assert np.array_equal(earlier.bounds(Aim.at(query)).low, low)
         assert np.array_equal(bounds.low[: earlier.count], low)
 
 
@@ -101,21 +101,25 @@ def test_a_distance_is_the_same_whatever_else_is_asked_for(
     halves, query = drawn(data)
     held = Vectors.none(halves.shape[1]).extended(halves)
     assert held.kernel is kernel
-    whole = held.distances_at(range(len(halves)), query)
+    whole = held.distances_at(np.arange(len(halves)), Aim.at(query))
     places = data.draw(st.lists(st.integers(0, len(halves) - 1), max_size=20))
-    assert np.array_equal(held.distances_at(places, query), whole[places])
+    assert np.array_equal(
+        held.distances_at(np.array(places, np.intp), Aim.at(query)), whole[places]
+    )
     for place in places:
-        assert held.distances_at([place], query)[0] == whole[place]
+        assert held.distances_at(np.array([place]), Aim.at(query))[0] == whole[place]
         twins = (halves == halves[place]).all(axis=1)
         assert set(whole[twins]) == {whole[place]}
     kept = np.array(sorted(set(places)), np.intp)
-    assert np.array_equal(held.taken(kept).distances_at(range(len(kept)), query), whole[kept])
+    assert np.array_equal(
+        held.taken(kept).distances_at(np.arange(len(kept)), Aim.at(query)), whole[kept]
+    )
 
 
 def test_bounds_are_narrow(kernel: Kernel) -> None:
     draw = np.random.default_rng(1)
     held = Vectors.none(384).extended(draw.standard_normal((500, 384)).astype(np.float16))
-    bounds = held.bounds(draw.standard_normal(384).astype(np.float32))
+    bounds = held.bounds(Aim.at(draw.standard_normal(384).astype(np.float32)))
     assert kernel is held.kernel
     assert (bounds.high - bounds.low).max() < 0.05
 
@@ -124,11 +128,11 @@ def test_what_is_no_number_is_always_looked_at(kernel: Kernel) -> None:
     halves = np.ones((4, 8), np.float16)
     halves[1, 2], halves[2, 3] = np.nan, np.inf
     held = Vectors.none(8).extended(halves)
-    bounds = held.bounds(np.ones(8, np.float32))
+    bounds = held.bounds(Aim.at(np.ones(8, np.float32)))
     assert kernel is held.kernel
     assert np.isneginf(bounds.low[1:3]).all()
     assert np.isposinf(bounds.high[1:3]).all()
-    found = held.distances_at(range(4), np.ones(8, np.float32))
+    found = held.distances_at(np.arange(4), Aim.at(np.ones(8, np.float32)))
     assert np.isnan(found[1:3]).all()
     assert found[[0, 3]] == pytest.approx(0, abs=1e-6)
 

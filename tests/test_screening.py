@@ -14,7 +14,7 @@ from ailake.core.episodic import NANOSECONDS_PER_DAY, days_between, score
 from ailake.storage import screening
 from ailake.storage.resident import Rows
 from ailake.storage.screening import Weights, promising
-from ailake.storage.coded import Bounds, Vectors
+from ailake.storage.coded import Aim, Bounds, Vectors
 
 NOW = int(datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp()) * 10**9
 MAX_COUNT = 400
@@ -71,7 +71,7 @@ def test_the_best_by_brute_force_are_among_them(
         most = data.draw(st.sampled_from([None, 0.5, float(distance[0]), 2.0]))
         limit = data.draw(st.integers(1, 12))
         divisors = weights.divisors(rows, policy, now)
-        bounds = rows.vectors.bounds(query)
+        bounds = rows.vectors.bounds(Aim.at(query))
         if data.draw(st.booleans()):
             bounds = Bounds(
                 *(np.nextafter(distance.astype("f4"), np.float32(to)) for to in (-9, 9))
@@ -149,4 +149,4 @@ def test_few_rows_are_left_to_look_at() -> None:
     rows = Rows(count, vectors, columns, names, np.ones(count, np.bool_), {})
     query = rng.standard_normal(64).astype(np.float32)
     divisors = Weights().divisors(rows, ailake.ScoringPolicy(), NOW)
-    assert len(promising(rows.vectors.bounds(query), divisors, limit=10)) < 100
+    assert len(promising(rows.vectors.bounds(Aim.at(query)), divisors, limit=10)) < 100

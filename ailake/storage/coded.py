@@ -7,7 +7,6 @@ rests allow. That is about 0.015, and so few rows can be among the best that the
 asked for.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +27,33 @@ _CHUNK = 4_096
 
 # The first room for rows; a quarter more is made as they come.
 ROOM = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """A query, as the rows that are held are compared with it.
+
+    Attributes:
+        direction: The query at length 1, float32 (dim,).
+        codes: Whole numbers that give about the direction when multiplied by ``step``.
+        step: What they are multiplied by.
+        rest: At least the length of what they leave out.
+    """
+
+    direction: Singles
+    codes: Codes
+    step: np.float32
+    rest: float
+
+    @classmethod
+    def at(cls, vector: Singles) -> "Aim":
+        """Return a query vector, float32 (dim,), other than zero."""
+        direction = np.asarray(vector / np.linalg.norm(vector), np.float32)
+        step = np.abs(direction).max() / np.float32(_LARGEST)
+        codes = np.rint(direction / step).astype(np.int8)
+        slack = _slack(len(direction))
+        rest = float(np.linalg.norm(direction - codes * step)) * (1 + slack) + slack
+        return cls(direction, codes, step, rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,37 +136,32 @@ class Vectors:
         """Return the vectors at some places, in new arrays."""
         return replace(Vectors.none(self.dim), kernel=self.kernel).extended(self.halves[places])
 
-    def bounds(self, vector: Singles) -> Bounds:
-        """Return between what the cosine distance of each to a vector is."""
-        query = _direction(vector)[np.newaxis]
-        step, codes = _coded(query)
-        rest = float(_rests(query, step, codes)[0])
+    def bounds(self, aim: Aim) -> Bounds:
+        """Return between what the cosine distance of each to a query is."""
         slack = _slack(self.dim)
-        near = self._dots(codes[0])
+        near = self._dots(aim.codes)
         near *= self.steps[: self.count]
-        near *= step[0]
-        width = self.rests[: self.count] * np.float32(1 + slack + rest)
-        width += np.float32((1 + slack) * rest + 4 * slack)
+        near *= aim.step
+        width = self.rests[: self.count] * np.float32(1 + slack + aim.rest)
+        width += np.float32((1 + slack) * aim.rest + 4 * slack)
         low = np.subtract(np.float32(1), near, out=near)
         high = low + width
         low -= width
         return Bounds(low, high)
 
-    def distances_at(self, places: NDArray[np.intp] | Sequence[int], vector: Singles) -> Floats:
-        """Return the cosine distance of some of them to a vector, (len(places),).
+    def distances_at(self, places: NDArray[np.intp], aim: Aim) -> Floats:
+        """Return the cosine distance of some of them to a query, (len(places),).
 
         It is the same whichever others are asked for with it.
         """
-        at = np.asarray(places, np.intp)
-        query = _direction(vector)
-        found = np.empty(len(at), np.float64)
-        for start in range(0, len(at), _CHUNK):
-            some = at[start : start + _CHUNK]
-            directions = self.halves[some].astype(np.float32)
-            with np.errstate(invalid="ignore"):
+        found = np.empty(len(places), np.float64)
+        with np.errstate(invalid="ignore"):
+            for start in range(0, len(places), _CHUNK):
+                some = places[start : start + _CHUNK]
+                directions = self.halves[some].astype(np.float32)
                 directions /= self.lengths[some][:, np.newaxis]
                 # Row by row, unlike a product of matrices.
-                found[start : start + _CHUNK] = np.vecdot(directions, query)
+                found[start : start + _CHUNK] = np.vecdot(directions, aim.direction)
         return np.subtract(1.0, found, out=found)
 
     def _dots(self, query: Codes) -> Singles:
@@ -169,10 +190,6 @@ def longer(array: NDArray[Any], count: int, more: NDArray[Any]) -> NDArray[Any]:
 def _slack(dim: int) -> float:
     """Return more than what rounding does to a length or a dot product of directions."""
     return dim * 2.0**-23 + 2.0**-20
-
-
-def _direction(vector: Singles) -> Singles:
-    return np.asarray(vector / np.linalg.norm(vector), np.float32)
 
 
 def _directions(halves: Halves) -> tuple[Singles, Singles]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ailake.storage.table import Signature, fragments_by_signature
-from ailake.storage.coded import ROOM, Vectors, longer
+from ailake.storage.coded import ROOM, Aim, Vectors, longer
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -49,7 +49,7 @@ class Rows:
 
     def distances(self, vector: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return the cosine distance of each row to a vector, (count,)."""
-        return self.vectors.distances_at(range(self.count), vector)
+        return self.vectors.distances_at(np.arange(self.count), Aim.at(vector))
 
 
 @dataclass(slots=True)
