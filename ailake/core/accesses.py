@@ -148,6 +148,9 @@ class Entries(Mapping[str, tuple[Access, ...]]):
             yield from log.between(start, count)
 
 
+NO_ENTRIES = Entries()
+
+
 def pending_of_rows(
     entries: Mapping[str, Sequence[Access]],
     memory_ids: Iterable[str],
@@ -174,13 +177,21 @@ def with_pending(record: MemoryRecord, pending: Pending | None) -> MemoryRecord:
     """Return the record as if the entries had been folded in."""
     if pending is None:
         return record
-    return replace(
-        record,
-        access_count=min(record.access_count + pending.hits, MAX_UINT32),
-        last_accessed_at=_later(record.last_accessed_at, pending.last_accessed_at),
-        updated_at=_later(record.updated_at, pending.repeated_at),
-        confidence=as_given(max(record.confidence, pending.confidence or 0.0)),
-    )
+    fields = {name: getattr(record, name) for name in PENDING_COLUMNS}
+    return replace(record, **fields_with_pending(fields, pending))
+
+
+def fields_with_pending(fields: dict[str, Any], pending: Pending | None) -> dict[str, Any]:
+    """Return the fields of a record, ``PENDING_COLUMNS`` among them, in the same way."""
+    if pending is None:
+        return fields
+    return {
+        **fields,
+        "access_count": min(fields["access_count"] + pending.hits, MAX_UINT32),
+        "last_accessed_at": _later(fields["last_accessed_at"], pending.last_accessed_at),
+        "updated_at": _later(fields["updated_at"], pending.repeated_at),
+        "confidence": as_given(max(fields["confidence"], pending.confidence or 0.0)),
+    }
 
 
 # Columns that the journal adds to.

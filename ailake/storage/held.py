@@ -119,7 +119,7 @@ class HeldScopes:
                 # It may have been left between two versions: it is read anew.
                 self._drop(scope, one)
                 raise
-        self._make_room(scopes, version=int(dataset.version))
+        self._make_room(scopes, dataset)
         return found
 
     def _admitted(
@@ -129,9 +129,8 @@ class HeldScopes:
             return None
         with self._lock:
             held = [self._held.get(scope) for scope in scopes]
-            version = int(dataset.version)
             refused = (self._refused.get(scope, -_RETRY_AFTER) for scope in scopes)
-            if self._refused and version < max(refused) + _RETRY_AFTER:
+            if self._refused and dataset.version < max(refused) + _RETRY_AFTER:
                 return None
         # Counted without the lock: recalls of other scopes need not wait for it.
         admitted = [
@@ -146,7 +145,7 @@ class HeldScopes:
                     self._held.setdefault(scope, one)
                     self._held.move_to_end(scope)
                 elif len(scopes) == 1:
-                    self._refused[scope] = version
+                    self._refused[scope] = int(dataset.version)
             return [self._held[scope] for scope in scopes] if fits else None
 
     def _drop(self, scope: Scope, held: "_HeldScope") -> None:
@@ -157,7 +156,7 @@ class HeldScopes:
     def _has_room(self, more: int) -> bool:
         return self._total + more <= BUDGET
 
-    def _make_room(self, scopes: Sequence[Scope], *, version: int) -> None:
+    def _make_room(self, scopes: Sequence[Scope], dataset: lance.LanceDataset) -> None:
         """Count what has just been used, and drop what has not been for longest.
 
         First what hits show, which can be read anew in no time, then whole scopes.
@@ -176,7 +175,7 @@ class HeldScopes:
                 self._remove(oldest)
                 if oldest in scopes:
                     # It has outgrown the room.
-                    self._refused[oldest] = version
+                    self._refused[oldest] = int(dataset.version)
 
     def _count(self, scope: Scope) -> None:
         size = self._held[scope].bytes if scope in self._held else 0
@@ -203,9 +202,8 @@ class _HeldScope:
         self._weights = Weights()
         self._lock = Lock()
         self._expected = 0
-        self._owners = np.empty(0, np.int64)
-        self._whole, self._expiry = True, NEVER
-        self._derived_from = (0, 0)
+        self._rows: HeldRows | None = None
+        self._versions = (0, 0)
         # The accesses that are counted in.
         self._counted: tuple[tuple[AccessLog, int], ...] = ()
 
@@ -242,36 +240,42 @@ class _HeldScope:
     ) -> HeldRows:
         """Return its rows at these versions."""
         with self._lock:
-            ahead = self._memories.version > dataset.version
-            if ahead or self._passages.version > passages.version:
+            # Asked for once: it takes the engine a microsecond to say.
+            versions = int(dataset.version), int(passages.version)
+            if self._memories.version > versions[0] or self._passages.version > versions[1]:
                 raise StaleSnapshotError("a newer version of the lake is held already")
-            rows = self._update(dataset, passages, entries)
+            known = self._memories.rows
+            if self._rows is None or self._versions != versions:
+                self._rows, self._versions = self._updated(dataset, passages), versions
+            self._count_in(self._rows.memories, entries, known=known)
             self._expected = 0
-            return rows
+            return self._rows
 
-    def _update(
-        self, dataset: lance.LanceDataset, passages: lance.LanceDataset, entries: Entries
-    ) -> HeldRows:
-        before = self._memories.rows
+    def _updated(self, dataset: lance.LanceDataset, passages: lance.LanceDataset) -> HeldRows:
         memories, parts = self._memories.update(dataset), self._passages.update(passages)
-        versions = (self._memories.version, self._passages.version)
-        if self._derived_from != versions:
-            places = (memories.places.get(memory_id, -1) for memory_id in parts.ids)
-            self._owners = np.fromiter(places, np.int64, len(parts.ids))
-            self._whole = bool(memories.alive.all())
-            self._expiry = int(memories.column("expires").min(initial=NEVER))
-            self._derived_from = versions
-        known = before.count if memories.ids is before.ids else 0
-        self._count_in(memories, entries, known=known)
-        fields = partial(self.payloads.fields, dataset, memories)
-        derived = (self._weights, self._whole, self._expiry)
-        return HeldRows(memories, parts, self._owners, fields, *derived)
+        places = (memories.places.get(memory_id, -1) for memory_id in parts.ids)
+        return HeldRows(
+            memories,
+            parts,
+            owners=np.fromiter(places, np.int64, len(parts.ids)),
+            fields=partial(self.payloads.fields, dataset, memories),
+            weights=self._weights,
+            whole=bool(memories.alive.all()),
+            expiry=int(memories.column("expires").min(initial=NEVER)),
+        )
 
-    def _count_in(self, rows: Rows, entries: Entries, *, known: int) -> None:
-        """Raise ``last`` to the accesses that wait; one that is counted already changes nothing."""
+    def _count_in(self, rows: Rows, entries: Entries, *, known: Rows) -> None:
+        """Raise ``last`` to the accesses that wait; one that is counted already changes nothing.
+
+        Args:
+            rows: The rows.
+            entries: The accesses.
+            known: The rows that they were counted in before.
+        """
         if not entries:
             return
-        new = (memory_id for memory_id in rows.ids[known : rows.count] if memory_id in entries)
+        first = known.count if known.ids is rows.ids else 0
+        new = (memory_id for memory_id in rows.ids[first : rows.count] if memory_id in entries)
         waiting = ((memory_id, access) for memory_id in new for access in entries[memory_id])
         last, folded = rows.columns["last"], rows.columns["folded"]
         raised = set()

@@ -99,16 +99,15 @@ class Payloads:
         """Return the arguments of a ``MemoryRecord`` for each of some rows, to be kept or changed.
 
         Args:
-            dataset: A version of the table.
-            rows: The rows of that version.
+            dataset: The version of the table that the rows are of.
+            rows: The rows.
             places: Of rows that are there, in any order.
         """
-        version = int(dataset.version)
         with self._lock:
-            if version < self._version:
+            if rows.version < self._version:
                 older = _taken(dataset, rows, places).to_pylist()
                 return [_Made.of(row).fresh() for row in older]
-            if version > self._version:
+            if rows.version > self._version:
                 self._renew(dataset, rows)
             new = self._read(dataset, rows, [p for p in places if p not in self._made])
             found = [new[place] if place in new else self._made[place] for place in places]
@@ -131,7 +130,7 @@ class Payloads:
         self._made = dict(still)
         self._made_bytes = sum(made.bytes for made in self._made.values())
         self._count_rows()
-        self._version, self._takes = int(dataset.version), 0
+        self._version, self._takes = rows.version, 0
 
     def _start(self, place: int) -> int | None:
         """Return where the block of a place starts, None where it is in none."""

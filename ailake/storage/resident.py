@@ -32,6 +32,7 @@ class Rows:
         places: The newest row of each memory.
         blocks: Where the rows of each fragment are: from a place, to before a place, the
             fragment's number; in ascending order.
+        version: Of the table.
     """
 
     count: int
@@ -41,6 +42,7 @@ class Rows:
     alive: NDArray[np.bool_]
     places: dict[str, int]
     blocks: tuple[tuple[int, int, int], ...] = ()
+    version: int = 0
 
     def column(self, name: str) -> NDArray[Any]:
         """Return a column, (count,)."""
@@ -119,8 +121,8 @@ class Resident:
             for signature, block in self._blocks.items()
             if block.start < block.stop
         ]
-        self.rows = replace(self.rows, blocks=tuple(sorted(blocks)))
         self.version = int(dataset.version)
+        self.rows = replace(self.rows, blocks=tuple(sorted(blocks)), version=self.version)
         return self.rows
 
     def _drop_deleted(

@@ -11,7 +11,7 @@ from threading import Lock
 import lance
 import pyarrow as pa
 
-from ailake.core.accesses import AccessEvent
+from ailake.core.accesses import NO_ENTRIES, AccessEvent, Entries
 from ailake.core.log import WaitingRow
 from ailake.core.records import Scope
 from ailake.core.rows import to_pylist
@@ -93,16 +93,15 @@ class Store:
         """
         # In this order: an entry that is folded in between is then counted in the row, whose
         # watermark says so; the other way round it would be in neither.
-        entries = self.journal.known()
-        return replace(self.rows_view(committed=committed), entries=entries)
+        return self.rows_view(committed=committed, entries=self.journal.known())
 
-    def rows_view(self, *, committed: bool = False) -> ReadView:
-        """Return the same without the accesses that wait."""
+    def rows_view(self, *, committed: bool = False, entries: Entries = NO_ENTRIES) -> ReadView:
+        """Return the same with no accesses that wait, or those that are given."""
         if self.log is None or committed:
-            return self._rows_view(self.episodic.snapshot(), self._logged_then)
+            return self._rows_view(self.episodic.snapshot(), self._logged_then, entries)
         logged, dataset = self.log.beside(self.episodic.snapshot)
         waiting = tuple(one.waiting for one in logged)
-        view = self._rows_view(dataset, waiting)
+        view = self._rows_view(dataset, waiting, entries)
         if logged and self._without_logged != dataset.version:
             # A drain that has not ended may have committed them.
             ids = [one.memory.id for one in logged]
@@ -114,12 +113,14 @@ class Store:
             self._without_logged = int(dataset.version)
         return view
 
-    def _rows_view(self, dataset: lance.LanceDataset, logged: tuple[WaitingRow, ...]) -> ReadView:
+    def _rows_view(
+        self, dataset: lance.LanceDataset, logged: tuple[WaitingRow, ...], entries: Entries
+    ) -> ReadView:
         # Passages are written before their memories.
         passages = self.tables["passages"].snapshot()
         if self._incarnations != self._found_incarnations():
             self._hold_nothing()
-        return ReadView(dataset, self.keys, self.held, passages, logged=logged)
+        return ReadView(dataset, self.keys, self.held, passages, entries, logged)
 
     def _hold_nothing(self) -> None:
         """Begin anew: another lake's versions may have the numbers of this one's."""
