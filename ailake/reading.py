@@ -18,14 +18,13 @@ from ailake.core.filter_values import CheckedTexts
 from ailake.core.filters import Predicate, conjunction
 from ailake.core.records import MemoryRecord, Scope, SearchReport
 from ailake.core.reranking import Reranker
-from ailake.core.rows import nanoseconds
 from ailake.embed import Embedder, check_vector, embed_query
 from ailake.errors import InvalidInputError, NotFoundError
 from ailake.hits import Hits
 from ailake.recalling import recall
 from ailake.storage import memories
+from ailake.storage.question import Mode, Question
 from ailake.storage.retries import reading_again
-from ailake.storage.scan import Mode, Question
 from ailake.storage.store import Store
 from ailake.storage.view import ReadView
 
@@ -133,11 +132,9 @@ class MemoryReader:
             mode=chosen,
             scopes=self.scopes,
             asked=asked,
-            visible=memories.visible(self.scopes, asked, instant),
-            wall=memories.in_scopes(self.scopes),
             scoring=policy if chosen is not Mode.TEXT else replace(policy, lexical_weight=1.0),
             max_distance=distance,
-            now=nanoseconds(instant),
+            instant=instant,
             reranker=_reranker(reranker, text),
         )
         if question.words is not None:

@@ -1,25 +1,25 @@
 """Recall: candidates from the store, exact scores over them, stage two, payload of the winners."""
 
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import isnan
 
 import numpy as np
 import pyarrow as pa
 
-from ailake.core.accesses import Pending, pending_of_rows, with_pending
+from ailake.core.accesses import fields_with_pending, pending_of_rows
 from ailake.core.evidence import Places, pool_size
-from ailake.core.records import Hit, MemoryRecord, SearchReport
+from ailake.core.records import Hit, SearchReport
 from ailake.core.reranking import relevance_of
-from ailake.core.rows import RECORD_COLUMNS, record_of
 from ailake.errors import InvalidInputError
 from ailake.hits import PARTS, Hits
 from ailake.stages import Scored, reranked, stage_one, stage_two
 from ailake.storage.indexes import text_index
 from ailake.storage.lexical import best_by_words, bm25_of
 from ailake.storage.passages import with_passages
-from ailake.storage.scan import Mode, Question, scan_held
-from ailake.storage.search import SCORING_COLUMNS, Found, nearest
+from ailake.storage.pool import Found, Pool
+from ailake.storage.question import Mode, Question
+from ailake.storage.scan import scan_held
+from ailake.storage.search import SCORING_COLUMNS, nearest
 from ailake.storage.turns import turns_of
 from ailake.storage.view import FIRST_LOGGED, ReadView
 
@@ -41,39 +41,31 @@ def recall(view: ReadView, question: Question, *, limit: int, exact: bool) -> Hi
         limit: Number of hits.
         exact: Leave the approximate index alone.
     """
-    question = replace(_without_index(view, question), visible=view.resolved(question.visible))
+    question = _without_index(view, question)
     size = pool_size(limit) if question.has_stage_two else limit
     found = _candidates(view, question, limit=size, exact=exact)
-    rows = found.columns
-    ids = rows["chunk_id"].to_pylist()
-    pending = pending_of_rows(view.entries, ids, rows["folded_through"].to_pylist())
-    scored = stage_one(rows, pending, question.scoring, question.now)
-    order = scored.order(rows, np.arange(rows.num_rows))
+    pool = found.pool
+    scored = stage_one(pool, question.scoring, question.now)
+    order = scored.order(pool, np.arange(len(pool.ids)))
     if question.max_distance is not None:
         order = order[scored.distance[order] <= question.max_distance]
     order = order[:size]
     if question.looks_around:
-        turns = turns_of(view, question.wall, rows["_rowid"].to_numpy()[order])
+        turns = turns_of(view, question.wall, pool.row_ids[order])
         scored = stage_two(scored, order, turns, question)
-        order = scored.order(rows, order)
+        order = scored.order(pool, order)
     if question.reranker is not None:
-        texts = _texts(view, rows, order)
+        texts = _texts(pool, order)
         relevance = relevance_of(question.reranker, question.text or "", texts)
         scored = reranked(scored, order, relevance)
-        order = scored.order(rows, order)
-    hits = _hits(view, rows, scored, pending, winners=order[:limit])
-    return Hits(tuple(hits), found.report)
+        order = scored.order(pool, order)
+    return Hits(tuple(_hits(view, pool, scored, order[:limit])), found.report)
 
 
-def _texts(view: ReadView, rows: pa.Table, places: Places) -> list[str]:
+def _texts(pool: Pool, places: Places) -> list[str]:
     """Return what is read of some memories: the nearest passage of a long one, else the text."""
-    chosen = rows.take(pa.array(places))
-    found = view.rows_at(chosen["_rowid"].to_numpy(), ("chunk_text",))
-    spans = zip(chosen["start"].to_pylist(), chosen["end"].to_pylist(), strict=True)
-    return [
-        _passage(row["chunk_text"], start, end)
-        for row, (start, end) in zip(found, spans, strict=True)
-    ]
+    found = zip(pool.fields(places.tolist()), pool.spans[:, places].T.tolist(), strict=True)
+    return [_passage(fields["text"], start, end) for fields, (start, end) in found]
 
 
 def _without_index(view: ReadView, question: Question) -> Question:
@@ -102,24 +94,17 @@ def _candidates(view: ReadView, question: Question, *, limit: int, exact: bool) 
 
 
 def _listed(view: ReadView, question: Question, *, limit: int, exact: bool) -> Found:
-    pool = max(MIN_POOL, POOL_FACTOR * limit)
-    found = nearest(view, question.vector, question.visible, limit=pool, exact=exact)
+    size, where = max(MIN_POOL, POOL_FACTOR * limit), question.visible(view)
+    found = nearest(view, question.vector, where, limit=size, exact=exact)
     best = with_passages(
-        view,
-        question.vector,
-        question.visible,
-        found,
-        wall=question.wall,
-        limit=pool,
-        exact=exact,
+        view, question.vector, where, found, wall=question.wall, limit=size, exact=exact
     )
     rows = best.columns
     row_ids = rows["_rowid"].to_numpy()
     bm25 = np.zeros(len(row_ids))
     if question.words is not None:
         stored = row_ids[row_ids < FIRST_LOGGED]
-        found_words = bm25_of(view.dataset, question.words, question.visible, stored)
-        bm25 = found_words.of(row_ids)
+        bm25 = bm25_of(view.dataset, question.words, where, stored).of(row_ids)
     proven = best.complete and (question.words is None or not view.logged)
     report = SearchReport(
         exact=proven and best.true_distances,
@@ -127,77 +112,69 @@ def _listed(view: ReadView, question: Question, *, limit: int, exact: bool) -> F
         scored=len(row_ids),
         listed={"nearest": len(row_ids)},
     )
-    return Found(rows.append_column("_bm25", pa.array(bm25)), report)
+    return Found(Pool.of_table(view, rows.append_column("_bm25", pa.array(bm25))), report)
 
 
 def _by_words(view: ReadView, question: Question, *, limit: int) -> Found:
     """Return the best of those that have any of the words, without a look at vectors."""
-    text = question.text or ""
+    text, where = question.text or "", question.visible(view)
     size, widened = max(MIN_POOL, limit), 0
     while True:
-        words = best_by_words(
-            view.dataset, text, question.visible, limit=size, columns=SCORING_COLUMNS
-        )
+        words = best_by_words(view.dataset, text, where, limit=size, columns=SCORING_COLUMNS)
         rows = words.columns.append_column("_distance", pa.array(np.ones(len(words.row_ids))))
         rows = rows.append_column("_bm25", pa.array(words.bm25))
         for name in ("start", "end"):
             rows = rows.append_column(name, pa.repeat(-1, len(words.row_ids)))
-        if words.complete or _is_proven(view, rows, words.bound, question, limit=limit):
+        pool = Pool.of_table(view, rows)
+        if words.complete or _is_proven(pool, words.bound, question, limit=limit):
             break
         size, widened = size * _WIDENING, widened + 1
-    known = not view.logged_places(question.visible)
+    known = not view.logged_places(where)
     report = SearchReport(
         exact=known,
         bound_held=known,
-        scored=rows.num_rows,
-        listed={"words": rows.num_rows},
+        scored=len(pool.ids),
+        listed={"words": len(pool.ids)},
         widened=("words",) * widened,
     )
-    return Found(rows, report)
+    return Found(pool, report)
 
 
-def _is_proven(
-    view: ReadView, rows: pa.Table, bound: float, question: Question, *, limit: int
-) -> bool:
+def _is_proven(pool: Pool, bound: float, question: Question, *, limit: int) -> bool:
     """Tell whether no memory with at most ``bound`` of BM25 can be among the best.
 
     It would score at least ``1 - lexical_part(bound)``: no weight is above 1.
     """
-    ids, folded = rows["chunk_id"].to_pylist(), rows["folded_through"].to_pylist()
-    pending = pending_of_rows(view.entries, ids, folded)
-    scored = stage_one(rows, pending, question.scoring, question.now)
+    scored = stage_one(pool, question.scoring, question.now)
     if len(scored.score) < limit:
         return False
     last = np.partition(scored.score, limit - 1)[limit - 1]
     return bool(last < 1.0 - question.scoring.lexical_part(np.array(bound)))
 
 
-def _hits(
-    view: ReadView,
-    rows: pa.Table,
-    scored: Scored,
-    pending: Mapping[str, Pending],
-    *,
-    winners: Places,
-) -> Iterator[Hit]:
-    best = rows.take(pa.array(winners))
-    placed = zip(winners.tolist(), best["start"].to_pylist(), best["end"].to_pylist(), strict=True)
-    spans = dict(zip(best["chunk_id"].to_pylist(), placed, strict=True))
-    for row in view.rows_at(best["_rowid"].to_numpy(), RECORD_COLUMNS):
-        record = with_pending(record_of(row), pending.get(row["chunk_id"]))
-        place, start, end = spans[record.id]
-        yield _hit(record, scored, place, passage=_passage(record.text, start, end))
-
-
-def _hit(record: MemoryRecord, scored: Scored, place: int, *, passage: str) -> Hit:
-    parts = {name: scored.part_of(name, place) for name in PARTS}
-    if isnan(parts["relevance"]):
-        del parts["relevance"]
-    fields = {name: getattr(record, name) for name in MemoryRecord.__dataclass_fields__}
-    live = {**fields, "recency_weight": parts["recency"]}
-    return Hit(
-        **live, passage=passage, score=parts["score"], distance=parts["distance"], parts=parts
-    )
+def _hits(view: ReadView, pool: Pool, scored: Scored, winners: Places) -> list[Hit]:
+    places = winners.tolist()
+    ids = [pool.ids[place] for place in places]
+    pending = pending_of_rows(view.entries, ids, pool.folded[winners].tolist())
+    values = zip(*(getattr(scored, name)[winners].tolist() for name in PARTS), strict=True)
+    spans = pool.spans[:, winners].T.tolist()
+    hits = []
+    for fields, numbers, (start, end) in zip(pool.fields(places), values, spans, strict=True):
+        live = fields_with_pending(fields, pending.get(fields["id"]))
+        parts = dict(zip(PARTS, numbers, strict=True))
+        if isnan(parts["relevance"]):
+            del parts["relevance"]
+        live["recency_weight"] = parts["recency"]
+        hits.append(
+            Hit(
+                **live,
+                passage=_passage(live["text"], start, end),
+                score=parts["score"],
+                distance=parts["distance"],
+                parts=parts,
+            )
+        )
+    return hits
 
 
 def _passage(text: str, start: int, end: int) -> str:

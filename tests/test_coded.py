@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ailake.storage import kernel as kernels
 from ailake.storage import coded
-from ailake.storage.kernel import Kernel, NumKongKernel, NumpyKernel, best_kernel
+from ailake.storage import kernel as kernels
 from ailake.storage.coded import Aim, Vectors
+from ailake.storage.kernel import Kernel, NumKongKernel, NumpyKernel, best_kernel
 
 Singles = NDArray[np.float32]
 

@@ -180,6 +180,9 @@ def test_several_scopes(lake: ailake.Lake) -> None:
     hits = reader.recall("tea", limit=100, now=NOW)
     assert (len(hits), hits.scored, hits.exact) == (40, 40, True)
     assert {hit.scope.agent_id for hit in hits} == {"a", "c"}
+    assert [hit.score for hit in hits] == sorted(hit.score for hit in hits)
+    assert [hit.text for hit in hits] == [reader.get(hit.id, now=NOW).text for hit in hits]
+    assert [hit.scope for hit in hits] == [reader.get(hit.id, now=NOW).scope for hit in hits]
 
 
 def test_a_decay_run_without_accesses_reads_no_vector_again(
@@ -289,3 +292,29 @@ def test_a_tag_and_a_backup_have_the_accesses_that_were_seen(
     lake.backup(tmp_path / "copy")
     with ailake.connect(tmp_path / "copy") as copy:
         assert copy.memory(agent_id="a").get(made, now=NOW).access_count == 2
+
+
+@pytest.mark.parametrize("how", ["noted", "committed", "folded"])
+def test_who_was_far_behind_comes_first_once_it_was_met(lake: ailake.Lake, how: str) -> None:
+    """What its weight was is remembered from an earlier recall."""
+    event, near, far = NOW - timedelta(days=60), np.eye(DIM)[0], np.eye(DIM)[1]
+    items: list[dict[str, Any]] = [
+        {"id": f"m{n}", "text": f"m{n}", "vector": near + n / 1_000, "event_time": event}
+        for n in range(200)
+    ]
+    items.append({"id": "far", "text": "far", "vector": far, "event_time": event})
+    memory = lake.memory(agent_id="a")
+    memory.remember_many(items, judge=False, now=event)
+    policy = ailake.ScoringPolicy.SEED
+
+    def first() -> ailake.Hit:
+        query = near + 0.5 * far
+        return memory.recall(query, limit=1, scoring=policy, now=NOW, touch=False)[0]
+
+    assert first().id != "far"
+    memory.recall(far, limit=1, now=NOW)
+    if how != "noted":
+        lake.store.journal.flush()
+    if how == "folded":
+        MemoryDecayJob(lake).run(NOW)
+    assert (first().id, first().access_count) == ("far", 1)

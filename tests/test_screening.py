@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 import ailake
 from ailake.core.episodic import NANOSECONDS_PER_DAY, days_between, score
 from ailake.storage import screening
+from ailake.storage.coded import Aim, Bounds, Vectors
 from ailake.storage.resident import Rows
 from ailake.storage.screening import Weights, promising
-from ailake.storage.coded import Aim, Bounds, Vectors
 
 NOW = int(datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp()) * 10**9
 MAX_COUNT = 400
@@ -76,8 +76,14 @@ def test_the_best_by_brute_force_are_among_them(
             bounds = Bounds(
                 *(np.nextafter(distance.astype("f4"), np.float32(to)) for to in (-9, 9))
             )
-        places = promising(bounds, divisors, limit=limit, seen=seen, max_distance=most)
-        scores = scores_of(rows, distance, policy, now)
+        taken, words = np.zeros(count), None
+        if data.draw(st.booleans()):
+            # Some are nothing but words, most of the others are not met by any.
+            taken = np.where(rng.random(count) < 0.3, rng.choice([0.1, 1.0, 3.0], count), 0.0)
+            width = data.draw(st.sampled_from([0.0, 0.2]))
+            words = Bounds((taken - width).astype("f4"), (taken + width).astype("f4"))
+        places = promising(bounds, divisors, limit=limit, seen=seen, max_distance=most, words=words)
+        scores = scores_of(rows, np.maximum(distance - taken, 0), policy, now)
         if seen is not None:
             assert seen[places].all()
             scores[~seen] = np.inf
@@ -135,7 +141,7 @@ def test_weights_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for minute in range(30):
         weights.divisors(rows, policy, NOW + minute * 60 * 10**9)
     assert computed == {50: 1}
-    weights.divisors(rows, policy, NOW + int(timedelta(days=1).total_seconds()) * 10**9)
+    weights.divisors(rows, policy, NOW + int(timedelta(days=7).total_seconds()) * 10**9)
     assert computed == {50: 2}
 
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from ailake import IndexPolicy, InvalidInputError, LakeCorruptError
 from ailake.core.vectors import (
-    RESIDENT_BYTES,
     IndexAction,
     Measured,
     SearchParameters,
@@ -18,19 +17,17 @@ from ailake.core.vectors import (
     efforts,
     share_found,
 )
-from ailake.storage.held import BUDGET
 
 SQ, HNSW = VectorKind.IVF_SQ, VectorKind.IVF_HNSW_SQ
 KINDS = st.sampled_from(VectorKind)
 
 
 def test_what_recall_holds_in_memory_needs_no_index() -> None:
-    assert RESIDENT_BYTES == BUDGET
     policy = IndexPolicy()
     assert policy.choose(0, 384) is None
-    assert policy.choose(174_762, 384) is None
-    assert policy.choose(174_763, 384) is SQ
-    assert policy.choose(174_762, 512) is SQ
+    assert policy.choose(230_614, 384) is None
+    assert policy.choose(230_615, 384) is SQ
+    assert policy.choose(230_614, 512) is SQ
     assert policy.choose(50_000_000, 384) is SQ
 
 

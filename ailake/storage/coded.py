@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ailake.core.vectors import resident_bytes
 from ailake.storage.kernel import Codes, Kernel, best_kernel
 
 Halves = NDArray[np.float16]
@@ -58,10 +59,10 @@ class Aim:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Between what the distances of n rows are.
+    """Between what a number of each of n rows is, such as its distance.
 
     Attributes:
-        low: Not above the exact distance, float32 (n,).
+        low: Not above the exact one, float32 (n,).
         high: Not below it, float32 (n,).
     """
 
@@ -107,7 +108,7 @@ class Vectors:
     @property
     def bytes(self) -> int:
         """What they take, room for more aside."""
-        return self.count * row_bytes(self.dim) + self.tail.nbytes
+        return self.count * resident_bytes(self.dim) + self.tail.nbytes
 
     def extended(self, halves: Halves) -> "Vectors":
         """Return these with others, float16 (m, dim), behind them."""
@@ -168,11 +169,6 @@ class Vectors:
         if len(self.chunks) == 1:
             return self.kernel.dots(self.chunks[0], query)
         return _joined([self.kernel.dots(chunk, query) for chunk in self.chunks])
-
-
-def row_bytes(dim: int) -> int:
-    """Return what a vector of a length takes."""
-    return 3 * dim + 12
 
 
 def longer(array: NDArray[Any], count: int, more: NDArray[Any]) -> NDArray[Any]:

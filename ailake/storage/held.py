@@ -18,15 +18,15 @@ from ailake.core.filters import Predicate, conjunction, parse_where
 from ailake.core.records import Scope, State
 from ailake.core.rows import born_at, last_access
 from ailake.core.schema import filter_kinds
+from ailake.core.vectors import RESIDENT_BYTES, resident_bytes
 from ailake.storage.filters import to_sql
 from ailake.storage.payloads import Fields, Payloads
 from ailake.storage.resident import Columns, Resident, Rows
 from ailake.storage.retries import StaleSnapshotError
 from ailake.storage.screening import Weights
-from ailake.storage.coded import row_bytes
 
 # In bytes of vectors, 230,000 of 384 numbers, and of what hits show beside their scores.
-BUDGET = 256 * 1024**2
+BUDGET = RESIDENT_BYTES
 
 # Each is read by itself: so many at once are found sooner on disk.
 MANY_SCOPES = 32
@@ -222,7 +222,7 @@ class _HeldScope:
         count = dataset.count_rows(filter=held.memories_chosen)
         if passages.count_rows():
             count += passages.count_rows(filter=held.passages_chosen)
-        held._expected = row_bytes(dim) * count
+        held._expected = resident_bytes(dim) * count
         return held
 
     @property

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ailake.storage.table import Signature, fragments_by_signature
 from ailake.storage.coded import ROOM, Aim, Vectors, longer
+from ailake.storage.table import Signature, fragments_by_signature
 
 Columns = Mapping[str, NDArray[Any]]
 

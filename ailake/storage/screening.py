@@ -1,8 +1,9 @@
 """Which rows can be among the best, by bounds of their distances and of their weights.
 
 Weights change with time, and slowly: they are kept as they were at one instant, for every policy
-that is asked for, and bound those of others. In ``t`` days a weight of a decay rate ``lambda``
-falls at most by ``exp(-lambda * t)``, and it never rises but by an access.
+that is asked for, and bound those of others. In ``t`` days a weight of a decay rate ``lambda`` and
+a floor ``f`` falls at most to ``f + (1 - f) * exp(-lambda * t)`` times what it was, as that of a
+memory does that has just been met; and it never rises but by an access.
 """
 
 import math
@@ -20,8 +21,8 @@ from ailake.core.episodic import (
     ScoringPolicy,
     days_between,
 )
-from ailake.storage.resident import Rows
 from ailake.storage.coded import Bounds, Singles, longer
+from ailake.storage.resident import Rows
 
 # Weights are computed anew where the bounds would be wider than this.
 _WIDEST = 1.001
@@ -31,6 +32,9 @@ _POLICIES = 4
 
 # More than rounding to float32 a few times does.
 _ROUNDING = 4e-6
+
+# The same of a difference of two numbers up to 2.
+_INEXACT = np.float32(1e-6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,7 @@ def promising(
     limit: int,
     seen: NDArray[np.bool_] | None = None,
     max_distance: float | None = None,
+    words: Bounds | None = None,
 ) -> NDArray[np.intp]:
     """Return the places of all rows that can be among the ``limit`` best by score, ascending.
 
@@ -112,9 +117,11 @@ def promising(
         limit: How many are wanted.
         seen: Which rows count, None for all.
         max_distance: What is farther does not count, None for no bound.
+        words: What words of the query take off each distance, None where there are none.
     """
     possible = seen
-    high = np.maximum(bounds.high, 0) * divisors.inverse
+    least, most = _without(bounds, words)
+    high = np.maximum(most, 0) * divisors.inverse
     if seen is not None:
         high[~seen] = np.inf
     if max_distance is not None:
@@ -125,16 +132,24 @@ def promising(
         possible = near if seen is None else near & seen
     if len(high) > limit:
         worst = float(np.partition(high, limit - 1)[limit - 1])
-        low = np.maximum(bounds.low, 0) * divisors.inverse
+        low = np.maximum(least, 0) * divisors.inverse
         best = low <= np.float32(worst * divisors.factor**2 * (1 + _ROUNDING))
         possible = best if possible is None else best & possible
     return np.arange(len(high)) if possible is None else np.flatnonzero(possible)
 
 
+def _without(bounds: Bounds, words: Bounds | None) -> tuple[Singles, Singles]:
+    """Return between what the distances are without what words take off."""
+    if words is None:
+        return bounds.low, bounds.high
+    return bounds.low - words.high - _INEXACT, bounds.high - words.low + _INEXACT
+
+
 def _factor(policy: ScoringPolicy, then: int, now: int) -> float:
+    """Return how many times as large a weight can be at one of two instants as at the other."""
     days = abs(now - then) / NANOSECONDS_PER_DAY
-    # Beyond that it is infinite, for whoever compares it.
-    return math.exp(min(policy.recency.lambda_ * days, 700.0))
+    left = policy.floor + (1 - policy.floor) * math.exp(-policy.recency.lambda_ * days)
+    return 1 / left if left > 0 else math.inf
 
 
 def _inverse(rows: Rows, policy: ScoringPolicy, now: int, at: slice | NDArray[np.intp]) -> Singles:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from ailake.core.episodic import cosine_distances
 from ailake.core.filters import Predicate
-from ailake.core.records import SearchReport
 from ailake.storage.table import select
 from ailake.storage.vectors import vector_index
 from ailake.storage.view import FIRST_LOGGED, ReadView
@@ -32,21 +31,6 @@ SCORING_COLUMNS = (
 # so much longer than what is wanted of them that refining no more rows than are listed is enough,
 # where nobody has measured what is.
 REFINE_FACTOR = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a search for the best memories found.
-
-    Attributes:
-        columns: ``SCORING_COLUMNS``, ``start`` and ``end`` of the nearest passage (-1 for none),
-            ``_distance``, ``_bm25`` (0 where no word is met) and ``_rowid``: at least as many of
-            the best by score as were asked for, and perhaps others.
-        report: How they were found.
-    """
-
-    columns: pa.Table
-    report: SearchReport
 
 
 @dataclass(frozen=True, slots=True)
