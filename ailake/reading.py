@@ -325,9 +325,13 @@ def _candidates(ids: object) -> list[str]:
     return list(dict.fromkeys(check_id(one, name="candidate_ids") for one in ids))
 
 
+# Checking its numbers anew would cost a recall more than many of its other steps.
+_DEFAULT = ScoringPolicy()
+
+
 def _scoring(value: object) -> ScoringPolicy:
     if value is None:
-        return ScoringPolicy()
+        return _DEFAULT
     if not isinstance(value, ScoringPolicy):
         raise InvalidInputError.of("scoring", got=value, wanted="a ScoringPolicy")
     return value

@@ -68,7 +68,8 @@ def stage_one(pool: Pool, policy: ScoringPolicy, now: int) -> Scored:
     days = days_between(pool.last, now)
     distance = np.maximum(pool.distance, 0.0)
     lexical = policy.lexical_part(pool.bm25)
-    part, importance_part = policy.recency_part(days), policy.importance_part(pool.importance)
+    recency = decay(days, policy.recency)
+    part, importance_part = policy.recency_part_of(recency), policy.importance_part(pool.importance)
     near = np.maximum(distance - lexical, 0.0)
     weight = part * importance_part
     proven = score(near, weight)
@@ -82,7 +83,7 @@ def stage_one(pool: Pool, policy: ScoringPolicy, now: int) -> Scored:
         brevity=none,
         relevance=np.full(len(distance), np.nan),
         near=near,
-        recency=decay(days, policy.recency),
+        recency=recency,
         recency_part=part,
         importance=pool.importance,
         importance_part=importance_part,

@@ -245,7 +245,11 @@ class ScoringPolicy:
 
     def recency_part(self, days: Floats) -> Floats:
         """Return ``floor + (1 - floor) * recency`` for days since the last access."""
-        return self.floor + (1.0 - self.floor) * decay(days, self.recency)
+        return self.recency_part_of(decay(days, self.recency))
+
+    def recency_part_of(self, recency: Floats) -> Floats:
+        """Return ``floor + (1 - floor) * recency`` for recencies on the policy's curve."""
+        return self.floor + (1.0 - self.floor) * recency
 
     def importance_part(self, importance: Floats) -> Floats:
         """Return ``1 - importance_weight * (1 - importance)``."""
