@@ -30,11 +30,20 @@ def turns(before: list[int], after: list[int], lengths: list[int]) -> Turns:
     )
 
 
-def test_a_turn_gets_what_its_better_neighbour_has() -> None:
-    near = np.array([0.2, 0.9, 0.5, 1.0])
-    row = turns([-1, 0, 1, -1], [1, 2, -1, -1], [100] * 4)
+def test_a_turn_gets_of_what_the_turns_around_it_have() -> None:
+    near = np.array([0.2, 0.9, 0.5, 0.8, 1.0])
+    row = turns([-1, 0, 1, 2, -1], [1, 2, 3, -1, -1], [100] * 5)
     # The farthest of all, 1.0, is where evidence begins.
-    assert neighbour_evidence(near, row).tolist() == pytest.approx([0.1, 0.8, 0.1, 0.0])
+    wanted = [0.1 + 0.5 / 3, 0.8 + 0.5 + 0.2 / 3, 0.1 + 0.8 / 3 + 0.2, 0.5 + 0.1 / 3, 0.0]
+    assert neighbour_evidence(near, row).tolist() == pytest.approx(wanted)
+
+
+def test_nothing_comes_from_behind_a_turn_that_is_not_there() -> None:
+    near = np.array([0.0, 1.0, 1.0])
+    whole = turns([-1, 0, 1], [1, 2, -1], [100] * 3)
+    parted = turns([-1, -1, 1], [-1, 2, -1], [100] * 3)
+    assert neighbour_evidence(near, whole).tolist() == pytest.approx([0.0, 1.0, 1 / 3])
+    assert neighbour_evidence(near, parted).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_long_turns_get_little() -> None:
@@ -46,8 +55,14 @@ def test_long_turns_get_little() -> None:
     assert (short, mixed, long) == pytest.approx((1.0, 1 / 8, 1 / 1000))
 
 
+def test_a_long_turn_between_parts_short_ones() -> None:
+    near = np.array([0.0, 1.0, 1.0])
+    row = turns([-1, 0, 1], [1, 2, -1], [SHORT_TURN, 4 * SHORT_TURN, SHORT_TURN])
+    assert neighbour_evidence(near, row)[2] == pytest.approx(1 / 3 / 8)
+
+
 @given(st.data())
-def test_evidence_is_never_negative_nor_more_than_the_spread(data: st.DataObject) -> None:
+def test_evidence_is_within_what_the_turns_around_can_give(data: st.DataObject) -> None:
     count = data.draw(st.integers(0, 20))
     places = st.lists(st.integers(-1, count - 1), min_size=count, max_size=count)
     lengths = data.draw(st.lists(st.integers(0, 5_000), min_size=count, max_size=count))
@@ -56,7 +71,7 @@ def test_evidence_is_never_negative_nor_more_than_the_spread(data: st.DataObject
     assert found.shape == (count,)
     if count:
         assert found.min() >= 0
-        assert found.max() <= near.max() - near.min() + 1e-12
+        assert found.max() <= 8 / 3 * (near.max() - near.min()) + 1e-12
 
 
 @pytest.mark.parametrize(

@@ -196,10 +196,10 @@ class ScoringPolicy:
     within reach: at floor 0 a two-month-old one is divided by 0.003 and is never found again. At
     importance weight 1 an unimportant one is as far away.
 
-    Stage two reorders the best of stage one: the turn before or after a memory in its session
-    lowers its distance by up to ``neighbour_weight`` of how near that one is, and being said by
-    somebody whom the query names by ``speaker_weight``, having happened when the query says by
-    ``date_weight``; being brief raises it (see ``core.evidence`` and ``core.dates``).
+    Stage two reorders the best of stage one: each turn next to a memory in its session lowers its
+    distance by up to ``neighbour_weight`` of how near that one is, and being said by somebody whom
+    the query names by ``speaker_weight``, having happened when the query says by ``date_weight``;
+    being brief raises it (see ``core.evidence`` and ``core.dates``).
 
     Attributes:
         recency: The forgetting curve, applied to the days since the last access.
@@ -226,7 +226,7 @@ class ScoringPolicy:
     # Chosen on LoCoMo, LongMemEval and the demo's two languages together: docs/scoring.md.
     lexical_weight: float = 0.75
     lexical_half: float = 20.0
-    neighbour_weight: float = 0.4
+    neighbour_weight: float = 0.35
     speaker_weight: float = 0.2
     date_weight: float = 0.3
     brevity_weight: float = 0.1

@@ -28,6 +28,10 @@ BRIEF_TURN = 150
 SHORT_TURN = 300
 _FADING = 3
 
+# So many turns on either side count, each for so much of what the one before it counts.
+NEIGHBOURS = 2
+BEHIND = 1 / 3
+
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 
 Places = NDArray[np.intp]
@@ -58,11 +62,12 @@ def pool_size(limit: int) -> int:
 
 
 def neighbour_evidence(near: Floats, turns: Turns) -> Floats:
-    """Return how much nearer than the farthest of all the better neighbour of each turn is.
+    """Return how much nearer than the farthest of all the turns around each one are.
 
-    ``evidence = max over both neighbours of (max(near) - near[neighbour]) * min(1, short /
-    length)^3``, where length is the mean of the turn's and its neighbour's: 0 where neither
-    neighbour is among the n, and for long turns.
+    ``evidence = sum over the two turns before and the two after of share * (max(near) - near[turn])
+    * min(1, short / length)^3``, where share is 1 for the next turn and 1/3 for the one behind it,
+    and length is the mean over the turn, that neighbour and what stands between: nothing of turns
+    that are not among the n, of what stands behind such a one, and little of long turns.
 
     Args:
         near: Distances less the lexical evidence, (n,).
@@ -71,13 +76,15 @@ def neighbour_evidence(near: Floats, turns: Turns) -> Floats:
     if not len(near):
         return np.zeros(0)
     advantage = near.max() - near
-    best = np.zeros(len(near))
-    for neighbour in (turns.before, turns.after):
-        length = (turns.lengths + turns.lengths[neighbour]) / 2
-        shortness = np.minimum(1.0, SHORT_TURN / np.maximum(length, 1)) ** _FADING
-        found = np.where(neighbour >= 0, advantage[neighbour] * shortness, 0.0)
-        best = np.maximum(best, found)
-    return best
+    found = np.zeros(len(near))
+    for step in (turns.before, turns.after):
+        place, lengths, share = step, turns.lengths.astype(np.float64), 1.0
+        for count in range(2, 2 + NEIGHBOURS):
+            lengths = lengths + turns.lengths[place]
+            shortness = np.minimum(1.0, SHORT_TURN * count / np.maximum(lengths, 1)) ** _FADING
+            found += np.where(place >= 0, share * advantage[place] * shortness, 0.0)
+            place, share = np.where(place >= 0, step[place], -1), share * BEHIND
+    return found
 
 
 def speaker_evidence(text: str, speakers: Sequence[str]) -> Floats:
