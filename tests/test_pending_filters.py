@@ -73,3 +73,13 @@ def test_an_update_with_the_same_text_changes_nothing(memory: ailake.Memory) -> 
     assert len(memory.history("met")) == 1
     assert memory.update("met", text=same.text, importance=1.0, now=NOW).importance_score == 1.0
     assert memory.get("met", now=NOW).id == "met"
+
+
+def test_more_memories_with_accesses_than_a_filter_may_name(lake: ailake.Lake) -> None:
+    memory = lake.memory(agent_id="many")
+    ids = [f"m{n}" for n in range(10_500)]
+    items = [{"id": name, "text": name} for name in ids]
+    memory.remember_many(items, judge=False, now=OLD)
+    memory.touch(ids[:-1], now=NOW)
+    assert memory.count({"access_count": {"gt": 0}}, now=NOW) == len(ids) - 1
+    assert memory.forget(where={"access_count": 0}, now=NOW).ids == (ids[-1],)

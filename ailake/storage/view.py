@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ailake.core.accesses import PENDING_COLUMNS, Entries, counted_in
 from ailake.core.filter_eval import matches
+from ailake.core.filter_values import CheckedTexts
 from ailake.core.filters import (
     METADATA,
     Not,
@@ -101,4 +102,5 @@ class ReadView:
 
 
 def _named(memory_ids: Sequence[str]) -> Predicate:
-    return parse_where({"chunk_id": {"in": list(memory_ids)}}, filter_kinds("episodic"))
+    named = {"chunk_id": {"in": CheckedTexts(memory_ids)}}
+    return parse_where(named, filter_kinds("episodic"))
