@@ -51,7 +51,7 @@ def recall(view: ReadView, question: Question, *, limit: int, exact: bool) -> Hi
         order = order[scored.distance[order] <= question.max_distance]
     order = order[:size]
     if question.looks_around:
-        turns = turns_of(view, question.wall, pool.row_ids[order])
+        turns = turns_of(view, question.wall, pool, order)
         scored = stage_two(scored, order, turns, question)
         order = scored.order(pool, order)
     if question.reranker is not None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 import ailake
 from ailake.core.episodic import score
 from ailake.errors import InvalidInputError
+from ailake.storage.held import HeldScopes
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -196,6 +197,43 @@ def test_a_short_text_in_chinese_is_not_brief(memory: ailake.Memory) -> None:
     brief = {hit.text[0]: hit.parts["brevity"] for hit in hits}
     assert brief["我"] == 0
     assert brief["I"] > 0
+
+
+@pytest.mark.parametrize("agents", ["a", "ab"])
+def test_turns_in_memory_and_on_disk_are_the_same(
+    lake: ailake.Lake, monkeypatch: pytest.MonkeyPatch, agents: str
+) -> None:
+    rng = np.random.default_rng(3)
+    for agent in "ab":
+        memory = lake.memory(agent_id=agent)
+        items = [
+            {
+                "id": f"{agent}{n}",
+                "text": f"turn {n} " + "of a longer kind " * int(rng.integers(20)),
+                "session_id": str(rng.choice(["", "s", "t"])),
+                "event_time": NOW - timedelta(minutes=int(rng.integers(20))),
+                "speaker": str(rng.choice(["Ana", "Bo"])),
+            }
+            for n in range(150)
+        ]
+        memory.remember_many(items, judge=False, now=NOW)
+        memory.recall("held before it changes", now=NOW, touch=False)
+        memory.update(f"{agent}3", text="another turn", now=NOW)
+        memory.forget([f"{agent}{n}" for n in range(30, 90)], now=NOW)
+    reader = lake.read([ailake.Scope(agent) for agent in agents])
+
+    def found() -> list[tuple[str, dict[str, float]]]:
+        hits = reader.recall("what did Ana say of turn 7?", limit=10, now=NOW)
+        assert hits.exact
+        return [(hit.id, {**hit.parts}) for hit in hits]
+
+    in_memory = found()
+    assert sum(parts["neighbour"] > 0 for _, parts in in_memory) > 5
+    monkeypatch.setattr("ailake.storage.held.BUDGET", -1)
+    lake.store.held = HeldScopes(dim=reader.embedder.dim)
+    for (memory_id, parts), (other_id, others) in zip(in_memory, found(), strict=True):
+        assert memory_id == other_id
+        assert parts == pytest.approx(others, abs=1e-5)
 
 
 def test_memories_of_no_session_have_no_neighbours(memory: ailake.Memory) -> None:

@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from hashlib import blake2b
 from itertools import chain
 from threading import Lock
 from typing import Self
@@ -11,6 +12,7 @@ from typing import Self
 import lance
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ailake.core.accesses import AccessLog, Entries
@@ -38,7 +40,7 @@ NEVER = int(np.iinfo(np.int64).max)
 
 _MEMORY_COLUMNS = (
     "created_at", "event_time", "last_accessed_at", "expires_at", "importance_score",
-    "folded_through",
+    "folded_through", "session_id",
 )  # fmt: skip
 
 
@@ -48,7 +50,7 @@ class HeldRows:
 
     Attributes:
         memories: With the columns ``row_id``, ``born``, ``last`` (pending accesses counted in),
-            ``expires``, ``importance`` and ``folded``.
+            ``expires``, ``importance``, ``folded`` and ``session`` (a hash of its id, 0 for none).
         passages: With the columns ``start``, ``end`` and ``part``.
         owners: Each passage's place in ``memories``, -1 where there is none.
         fields: Returns the arguments of a ``MemoryRecord`` for each of some places in
@@ -303,7 +305,19 @@ def _memories(found: pa.Table) -> Columns:
         "expires": expires.fill_null(NEVER).to_numpy(),
         "importance": found["importance_score"].to_numpy().astype(np.float64),
         "folded": found["folded_through"].to_numpy().astype(np.int64),
+        "session": _sessions(found["session_id"]),
     }
+
+
+def _sessions(names: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Return 64 bits for each session, 0 for none."""
+    coded = pc.dictionary_encode(names.combine_chunks())
+    hashes = [_hash(name) if name else 0 for name in coded.dictionary.to_pylist()]
+    return np.asarray(np.array(hashes, np.int64)[coded.indices.to_numpy()])
+
+
+def _hash(name: str) -> int:
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), signed=True)
 
 
 def _passages(found: pa.Table) -> Columns:

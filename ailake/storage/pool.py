@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ailake.core.accesses import pending_of_rows
 from ailake.core.episodic import Floats
+from ailake.core.evidence import Places
 from ailake.core.records import SearchReport
 from ailake.core.rows import RECORD_COLUMNS, born_at, fields_of, last_access
 from ailake.storage.payloads import Fields
@@ -35,6 +36,8 @@ class Pool:
         spans: Where its nearest passage starts and ends, (2, n); -1 for the whole text.
         fields: Returns the arguments of a ``MemoryRecord`` for each of some places, accesses that
             wait not counted in. What it returns is the caller's own.
+        neighbours: Returns which of some places stand before and after each in its session, by
+            position among them, -1 for none; None where that has to be read.
     """
 
     ids: Sequence[str]
@@ -47,6 +50,7 @@ class Pool:
     bm25: Floats
     spans: Whole
     fields: Callable[[Sequence[int]], list[Fields]]
+    neighbours: Callable[[Places], tuple[Places, Places]] | None = None
 
     @classmethod
     def of_table(cls, view: ReadView, rows: pa.Table) -> Self:
@@ -96,11 +100,34 @@ class Pool:
                 found |= zip(some, parts[number].fields(inside), strict=True)
             return [found[place] for place in places]
 
-        names = ("born", "last", "importance", "folded", "row_ids", "distance", "bm25")
-        columns = {name: np.concatenate([getattr(one, name) for one in parts]) for name in names}
-        spans = np.concatenate([part.spans for part in parts], axis=1)
-        ids = list(chain.from_iterable(part.ids for part in parts))
-        return cls(ids=ids, spans=spans, fields=fields, **columns)
+        def neighbours(places: Places) -> tuple[Places, Places]:
+            before = np.full(len(places), -1, np.intp)
+            after = before.copy()
+            numbers = np.searchsorted(starts, places, side="right") - 1
+            for number, part in enumerate(parts):
+                at = np.flatnonzero(numbers == number)
+                if part.neighbours is not None and len(at):
+                    inside = part.neighbours(places[at] - starts[number])
+                    for found, whole in zip(inside, (before, after), strict=True):
+                        whole[at] = np.where(found >= 0, at[found], -1)
+            return before, after
+
+        def column(name: str) -> NDArray[Any]:
+            return np.concatenate([getattr(part, name) for part in parts])
+
+        return cls(
+            ids=list(chain.from_iterable(part.ids for part in parts)),
+            born=column("born"),
+            last=column("last"),
+            importance=column("importance"),
+            folded=column("folded"),
+            row_ids=column("row_ids"),
+            distance=column("distance"),
+            bm25=column("bm25"),
+            spans=np.concatenate([part.spans for part in parts], axis=1),
+            fields=fields,
+            neighbours=neighbours if all(part.neighbours for part in parts) else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)

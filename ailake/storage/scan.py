@@ -20,6 +20,7 @@ from ailake.storage.question import Mode, Question
 from ailake.storage.screening import Divisors, promising
 from ailake.storage.search import logged_rows
 from ailake.storage.table import read_rows
+from ailake.storage.turns import neighbours_in_memory
 from ailake.storage.view import ReadView
 
 _SCHEMA = pa.schema(
@@ -210,6 +211,7 @@ def _pool(
         bm25=np.zeros(len(places)) if bm25 is None else bm25,
         spans=spans,
         fields=fields,
+        neighbours=lambda chosen: neighbours_in_memory(rows.memories, places[chosen]),
     )
 
 
