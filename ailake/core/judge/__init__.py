@@ -2,5 +2,29 @@
 
 from ailake.core.judge.dedupe import dedupe_digest, dedupe_key
 from ailake.core.judge.digests import dedupe_digests
+from ailake.core.judge.gates import hard_gate
+from ailake.core.judge.kernel import judge
+from ailake.core.judge.rules import JudgeRules
+from ailake.core.judge.verdict import (
+    Candidate,
+    Containment,
+    MemoryItem,
+    Reason,
+    Verdict,
+    Veto,
+)
 
-__all__ = ["dedupe_digest", "dedupe_digests", "dedupe_key"]
+__all__ = [
+    "Candidate",
+    "Containment",
+    "JudgeRules",
+    "MemoryItem",
+    "Reason",
+    "Verdict",
+    "Veto",
+    "dedupe_digest",
+    "dedupe_digests",
+    "dedupe_key",
+    "hard_gate",
+    "judge",
+]

@@ -1,0 +1,67 @@
+"""The rules as one value: small predicates that the kernel asks, each replaceable."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from ailake.core.judge.dedupe import dedupe_key
+from ailake.core.judge.gates import hard_gate
+from ailake.core.judge.verdict import Containment, MemoryItem, require_share
+from ailake.errors import InvalidInputError
+
+RULES_VERSION = "1"
+
+
+def _apart(_new: str, _existing: str) -> Containment:
+    return Containment.NONE
+
+
+def _no(_text: str) -> bool:
+    return False
+
+
+def _same(_one: str, _other: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeRules:
+    """What the judge asks of memories; every predicate is a pure function.
+
+    Attributes:
+        dedupe_key: The key under which texts are the same memory; an empty one equals nothing.
+        hard_gate: ``(new, existing)``: True where they may never become one.
+        retention: ``(new)``: True where it is worth keeping; None switches the gate off.
+        has_absolute_timestamp: True where a text names a date or a time of day.
+        has_temporal_state: True where a text says how things are at a moment: now, last week.
+        same_numbers: True where two texts name the same quantities, as multisets.
+        same_negations: True where two texts deny alike.
+        containment: ``(new, existing)``: which of them says all that the other says.
+        confidence_threshold: In [0, 1]; a memory strictly below it takes part in no merge.
+        version: Kept with every verdict. Give your own where you replace a rule.
+
+    Raises:
+        InvalidInputError: A rule can't be called, the threshold is no number in [0, 1], or the
+            version is not a non-empty string.
+    """
+
+    dedupe_key: Callable[[str], str] = dedupe_key
+    hard_gate: Callable[[MemoryItem, MemoryItem], bool] = hard_gate
+    retention: Callable[[MemoryItem], bool] | None = None
+    has_absolute_timestamp: Callable[[str], bool] = _no
+    has_temporal_state: Callable[[str], bool] = _no
+    same_numbers: Callable[[str, str], bool] = _same
+    same_negations: Callable[[str, str], bool] = _same
+    containment: Callable[[str, str], Containment | str] = _apart
+    confidence_threshold: float = 0.5
+    version: str = RULES_VERSION
+
+    def __post_init__(self) -> None:
+        for name in (field.name for field in fields(self)):
+            value = getattr(self, name)
+            if name == "confidence_threshold":
+                require_share(name, value)
+            elif name == "version":
+                if not isinstance(value, str) or not value:
+                    raise InvalidInputError.of(name, got=value, wanted="a non-empty string")
+            elif not callable(value) and not (name == "retention" and value is None):
+                raise InvalidInputError.of(name, got=value, wanted="a function")
