@@ -4,6 +4,12 @@ from ailake.core.judge.dedupe import dedupe_digest, dedupe_key
 from ailake.core.judge.digests import dedupe_digests
 from ailake.core.judge.gates import hard_gate
 from ailake.core.judge.kernel import judge
+from ailake.core.judge.predicates import (
+    has_absolute_timestamp,
+    has_temporal_state,
+    same_negations,
+    same_numbers,
+)
 from ailake.core.judge.rules import JudgeRules
 from ailake.core.judge.verdict import (
     Candidate,
@@ -26,5 +32,9 @@ __all__ = [
     "dedupe_digests",
     "dedupe_key",
     "hard_gate",
+    "has_absolute_timestamp",
+    "has_temporal_state",
     "judge",
+    "same_negations",
+    "same_numbers",
 ]

@@ -5,6 +5,12 @@ from dataclasses import dataclass, fields
 
 from ailake.core.judge.dedupe import dedupe_key
 from ailake.core.judge.gates import hard_gate
+from ailake.core.judge.predicates import (
+    has_absolute_timestamp,
+    has_temporal_state,
+    same_negations,
+    same_numbers,
+)
 from ailake.core.judge.verdict import Containment, MemoryItem, require_share
 from ailake.errors import InvalidInputError
 
@@ -13,14 +19,6 @@ RULES_VERSION = "1"
 
 def _apart(_new: str, _existing: str) -> Containment:
     return Containment.NONE
-
-
-def _no(_text: str) -> bool:
-    return False
-
-
-def _same(_one: str, _other: str) -> bool:
-    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +45,10 @@ class JudgeRules:
     dedupe_key: Callable[[str], str] = dedupe_key
     hard_gate: Callable[[MemoryItem, MemoryItem], bool] = hard_gate
     retention: Callable[[MemoryItem], bool] | None = None
-    has_absolute_timestamp: Callable[[str], bool] = _no
-    has_temporal_state: Callable[[str], bool] = _no
-    same_numbers: Callable[[str, str], bool] = _same
-    same_negations: Callable[[str, str], bool] = _same
+    has_absolute_timestamp: Callable[[str], bool] = has_absolute_timestamp
+    has_temporal_state: Callable[[str], bool] = has_temporal_state
+    same_numbers: Callable[[str, str], bool] = same_numbers
+    same_negations: Callable[[str, str], bool] = same_negations
     containment: Callable[[str, str], Containment | str] = _apart
     confidence_threshold: float = 0.5
     version: str = RULES_VERSION

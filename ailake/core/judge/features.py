@@ -1,0 +1,55 @@
+"""What the rules know of a text, found once per text and kept for the next candidates."""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from ailake.core.judge.negation import negations_of
+from ailake.core.judge.quantities import Quantities, quantities_of
+from ailake.core.judge.temporal import find_state, find_timestamp
+from ailake.core.judge.words import plain
+
+# As many as one process judges again and again; longer texts are read anew each time.
+KEPT_TEXTS = 4096
+KEPT_LENGTH = 4_000
+
+
+@dataclass(frozen=True)
+class Features:
+    """A text and what is found in it, each part at the first question."""
+
+    text: str
+
+    @cached_property
+    def plain(self) -> str:
+        """The text in one form of every character."""
+        return plain(self.text)
+
+    @cached_property
+    def timestamp(self) -> bool:
+        """It names a date or a time of day."""
+        return find_timestamp(self.plain)
+
+    @cached_property
+    def state(self) -> bool:
+        """It says how things are at a moment."""
+        return find_state(self.plain)
+
+    @cached_property
+    def quantities(self) -> Quantities:
+        """The quantities it names."""
+        return quantities_of(self.plain)
+
+    @cached_property
+    def negations(self) -> tuple[tuple[str, int], ...]:
+        """How often it denies, by kind."""
+        return negations_of(self.plain)
+
+
+def features(text: str) -> Features:
+    """Return the features of a text; those of the last 4,096 are kept."""
+    return _kept(text) if len(text) <= KEPT_LENGTH else Features(text)
+
+
+@lru_cache(maxsize=KEPT_TEXTS)
+def _kept(text: str) -> Features:
+    return Features(text)

@@ -1,0 +1,50 @@
+"""What a text denies, ends or dislikes, counted by kind."""
+
+import re
+from collections import Counter
+from functools import cache
+
+from ailake.core.judge.lexicon import lexicon, phrases
+
+_DENIALS = ("not", "stop", "dislike")
+_HARMLESS = "plain"
+# 是不是, 能不能: a question, and no denial.
+_EITHER = r"(?P<either>(?P<verb>[\u4e00-\u9fff])[不没](?P=verb))"
+
+
+def negations_of(text: str) -> tuple[tuple[str, int], ...]:
+    """Return how often a plain text denies, by kind, sorted."""
+    kinds = Counter(map(_kind, _pattern().finditer(text)))
+    return tuple(sorted((kind, count) for kind, count in kinds.items() if kind != _HARMLESS))
+
+
+def without_negations(text: str) -> str:
+    """Return a plain text without the words that deny."""
+    return _pattern().sub(_kept, text)
+
+
+def _kept(found: re.Match[str]) -> str:
+    return found[0] if _kind(found) == _HARMLESS else " "
+
+
+def _kind(found: re.Match[str]) -> str:
+    return _HARMLESS if found["either"] else _kinds()[" ".join(found[0].split())]
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    # The longest phrase wins whatever its kind, so all of them are one alternation.
+    return re.compile(f"{_EITHER}|{phrases(_kinds())}")
+
+
+@cache
+def _kinds() -> dict[str, str]:
+    words = lexicon("negation")
+    kinds = {
+        phrase: kind
+        for kind in _DENIALS
+        for language in ("english", "chinese", "other")
+        for phrase in words[kind][language]
+    }
+    harmless = [*words["plain"]["english"], *words["plain"]["chinese"]]
+    return {**kinds, **dict.fromkeys(harmless, _HARMLESS)}

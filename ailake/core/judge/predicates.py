@@ -1,0 +1,28 @@
+"""The default rules over one or two texts, in English, Chinese and what mixes them."""
+
+from ailake.core.judge.features import features
+
+
+def has_absolute_timestamp(text: str) -> bool:
+    """Tell whether a text names a date, a year, a month or a time of day."""
+    return features(text).timestamp
+
+
+def has_temporal_state(text: str) -> bool:
+    """Tell whether a text ties what it says to a moment: now, last week, no longer, 最近."""
+    return features(text).state
+
+
+def same_numbers(one: str, other: str) -> bool:
+    """Tell whether two texts name the same quantities, as multisets.
+
+    Digits and number words of English and Chinese are one, and so are spellings and sizes of a
+    unit: ``1,000`` is ``1000``, ``1.5 kg`` is ``1500 grams``, 三十五岁 is ``35 years old``.
+    What has a unit is not what has none.
+    """
+    return features(one).quantities == features(other).quantities
+
+
+def same_negations(one: str, other: str) -> bool:
+    """Tell whether two texts deny, end and dislike equally often, each kind by itself."""
+    return features(one).negations == features(other).negations
