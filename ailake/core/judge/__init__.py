@@ -5,6 +5,7 @@ from ailake.core.judge.digests import dedupe_digests
 from ailake.core.judge.gates import hard_gate
 from ailake.core.judge.kernel import judge
 from ailake.core.judge.predicates import (
+    containment,
     has_absolute_timestamp,
     has_temporal_state,
     same_negations,
@@ -28,6 +29,7 @@ __all__ = [
     "Reason",
     "Verdict",
     "Veto",
+    "containment",
     "dedupe_digest",
     "dedupe_digests",
     "dedupe_key",

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from ailake.core.judge.negation import negations_of
+from ailake.core.judge.facts import Sentence, sentences_of
+from ailake.core.judge.negation import negations_of, without_negations
 from ailake.core.judge.quantities import Quantities, quantities_of
 from ailake.core.judge.temporal import find_state, find_timestamp
 from ailake.core.judge.words import plain
@@ -43,6 +44,16 @@ class Features:
     def negations(self) -> tuple[tuple[str, int], ...]:
         """How often it denies, by kind."""
         return negations_of(self.plain)
+
+    @cached_property
+    def sentences(self) -> tuple[Sentence, ...]:
+        """What it says."""
+        return sentences_of(self.plain, denies=bool(self.negations))
+
+    @cached_property
+    def affirmed(self) -> tuple[Sentence, ...]:
+        """What it would say without its negations."""
+        return sentences_of(without_negations(self.plain), denies=False)
 
 
 def features(text: str) -> Features:

@@ -8,6 +8,8 @@ from ailake.core.judge.lexicon import lexicon, phrases
 
 _DENIALS = ("not", "stop", "dislike")
 _HARMLESS = "plain"
+_DO_NOT = re.compile(r"\bdo\s+not\b")
+_DOES_NOT = re.compile(r"\bdoes\s+not\s+([a-z]+)")
 # 是不是, 能不能: a question, and no denial.
 _EITHER = r"(?P<either>(?P<verb>[\u4e00-\u9fff])[不没](?P=verb))"
 
@@ -19,12 +21,17 @@ def negations_of(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def without_negations(text: str) -> str:
-    """Return a plain text without the words that deny."""
-    return _pattern().sub(_kept, text)
+    """Return a plain text without what denies: likes for hates, sees for does not see."""
+    return _pattern().sub(_affirmed, _DOES_NOT.sub(r"\1s", _DO_NOT.sub("", text)))
 
 
-def _kept(found: re.Match[str]) -> str:
-    return found[0] if _kind(found) == _HARMLESS else " "
+def _affirmed(found: re.Match[str]) -> str:
+    kind = _kind(found)
+    if kind == _HARMLESS:
+        return found[0]
+    if kind == "dislike":
+        return "喜欢" if not found[0].isascii() else "likes" if found[0].endswith("s") else "like"
+    return " "
 
 
 def _kind(found: re.Match[str]) -> str:

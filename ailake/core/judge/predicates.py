@@ -1,6 +1,8 @@
 """The default rules over one or two texts, in English, Chinese and what mixes them."""
 
+from ailake.core.judge.containment import compared
 from ailake.core.judge.features import features
+from ailake.core.judge.verdict import Containment
 
 
 def has_absolute_timestamp(text: str) -> bool:
@@ -26,3 +28,16 @@ def same_numbers(one: str, other: str) -> bool:
 def same_negations(one: str, other: str) -> bool:
     """Tell whether two texts deny, end and dislike equally often, each kind by itself."""
     return features(one).negations == features(other).negations
+
+
+def containment(new: str, existing: str) -> Containment:
+    """Return which of two texts says all that the other says.
+
+    Facts are compared, never bags of words: order and roles count. Where the texts deny differently
+    they are compared without what denies, so that "Ana likes tea" and "Ana does not like tea" are
+    equal but for that; ``same_negations`` keeps them apart. In doubt the answer is ``none``.
+    """
+    one, other = features(new), features(existing)
+    if one.negations == other.negations:
+        return compared(one.sentences, other.sentences)
+    return compared(one.affirmed, other.affirmed)

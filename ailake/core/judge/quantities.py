@@ -23,7 +23,7 @@ def quantities_of(text: str) -> Quantities:
     """Return the quantities of a plain text as a sorted multiset.
 
     ``1,000`` is ``1000``, ``two`` is ``2``, ``1 kg`` is ``1000 g`` and ``3 pm`` is ``15:00``, which
-    is not ``3``. An article counts nothing, in Chinese neither: 一个 is "a".
+    is not ``3``. An article counts nothing: 一个 is "a", and so is a bare one, also as digit.
     """
     found: Counter[str] = Counter()
     rest = _CLOCK.sub(lambda match: _keep(found, _clock(match)), _digits_of_words(text))
@@ -33,6 +33,7 @@ def quantities_of(text: str) -> Quantities:
     others = lexicon("quantities")["others"]
     for match in _other_words().finditer(rest):
         found[others[match[0]]] += 1
+    del found["1"]
     return tuple(sorted(found.items()))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from ailake.core.judge.dedupe import dedupe_key
 from ailake.core.judge.gates import hard_gate
 from ailake.core.judge.predicates import (
+    containment,
     has_absolute_timestamp,
     has_temporal_state,
     same_negations,
@@ -15,10 +16,6 @@ from ailake.core.judge.verdict import Containment, MemoryItem, require_share
 from ailake.errors import InvalidInputError
 
 RULES_VERSION = "1"
-
-
-def _apart(_new: str, _existing: str) -> Containment:
-    return Containment.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +46,7 @@ class JudgeRules:
     has_temporal_state: Callable[[str], bool] = has_temporal_state
     same_numbers: Callable[[str, str], bool] = same_numbers
     same_negations: Callable[[str, str], bool] = same_negations
-    containment: Callable[[str, str], Containment | str] = _apart
+    containment: Callable[[str, str], Containment | str] = containment
     confidence_threshold: float = 0.5
     version: str = RULES_VERSION
 

@@ -11,7 +11,7 @@ _CJK = r"\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900
 _CJK += r"\U00020000-\U0003ffff"
 CJK = re.compile(f"[{_CJK}]")
 _LETTERS = rf"(?:(?![{_CJK}])[^\W\d_])(?:(?![{_CJK}])[^\W\d_]|\u0300-\u036f)*"
-_WORD = re.compile(
+WORD = re.compile(
     rf"\d+(?:[.,:/]\d+)*|{_LETTERS}(?:[-&]{_LETTERS})*|'s(?!{_LETTERS})|[{_CJK}]|[^\s\w]|\w"
 )
 
@@ -53,7 +53,7 @@ def plain(text: str) -> str:
 
 def words_of(text: str) -> tuple[str, ...]:
     """Return the words and marks of a plain text in order; Han and kana one by one."""
-    return tuple(_WORD.findall(text))
+    return tuple(WORD.findall(text))
 
 
 @cache

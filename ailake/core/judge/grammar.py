@@ -1,0 +1,167 @@
+"""What the word lists of English and Chinese say about a word, ready for look-up."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from ailake.core.judge.lexicon import lexicon, phrases
+from ailake.core.judge.words import CJK, WORD
+
+# The canonical forms of is, are, am and of was, were.
+BE = frozenset({"be", "was"})
+_DOUBLED = re.compile(r"([bdgkmnprtv])\1$")
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """The word lists as sets, of canonical forms but for what is dropped.
+
+    Attributes:
+        same: Canonical form by word.
+        kinds: What every one of these is, too.
+        participles: Base form by participle.
+        phrase: Finds what is read as one word: Chinese words, and English ones of two.
+    """
+
+    articles: frozenset[str]
+    particles: frozenset[str]
+    adverbs: frozenset[str]
+    adjectives: frozenset[str]
+    prepositions: frozenset[str]
+    possessives: frozenset[str]
+    pronouns: frozenset[str]
+    relatives: frozenset[str]
+    questions: frozenset[str]
+    unsafe: frozenset[str]
+    strict: frozenset[str]
+    nouns: frozenset[str]
+    not_adverbs: frozenset[str]
+    same: Mapping[str, str]
+    kinds: Mapping[str, frozenset[str]]
+    participles: Mapping[str, str]
+    phrase: re.Pattern[str]
+
+    def merged(self, words: Sequence[str], text: str) -> list[str]:
+        """Return the words of a text with the phrases that count as one word."""
+        if text.isascii() and not any(first in words for first in self._first_words):
+            return list(words)
+        return [" ".join(found.split()) for found in self.phrase.findall(text)]
+
+    @property
+    def _first_words(self) -> tuple[str, ...]:
+        return ("next", "in", "on", "close", "about", "mountain")
+
+    def canonical(self, word: str) -> str:
+        """Return the form in which a word is compared."""
+        return self.same.get(word, word)
+
+    def defines(self, word: str) -> bool:
+        """Tell whether a word makes what follows something definite, as an article does."""
+        return word in self.possessives or word[0].isdigit()
+
+    def is_adverb(self, word: str) -> bool:
+        """Tell whether a word says how, and takes nothing back."""
+        if word in self.adverbs:
+            return True
+        return len(word) > 4 and word.endswith("ly") and word not in self.not_adverbs
+
+    def is_ing(self, word: str) -> bool:
+        """Tell whether a word may be a verb in -ing."""
+        return len(word) > 4 and word.endswith("ing") and word not in self.nouns
+
+    def progressive(self, word: str) -> str:
+        """Return the stem of a verb in -ing, with the plus sign of what is in progress."""
+        return self.canonical(_stem(word[:-3]))
+
+    def participle(self, word: str) -> str:
+        """Return the same for a past participle; empty where the word is none."""
+        if word in self.participles:
+            return self.canonical(_stem(self.participles[word]))
+        if not word.endswith("ed"):
+            return ""
+        return self.canonical(_stem(f"{word[:-3]}y" if word.endswith("ied") else word[:-2]))
+
+
+@cache
+def grammar() -> Grammar:
+    """Return the word lists of both languages."""
+    english, chinese = lexicon("english"), lexicon("chinese")
+    same = _same(english, chinese)
+
+    def forms(*words: Iterable[str]) -> frozenset[str]:
+        return frozenset(same.get(_verb(word), _verb(word)) for group in words for word in group)
+
+    return Grammar(
+        articles=frozenset(english["articles"]),
+        particles=frozenset(chinese["particles"]),
+        adverbs=forms(english["adverbs"], chinese["adverbs"]),
+        adjectives=forms(english["adjectives"]),
+        prepositions=forms(english["prepositions"]),
+        possessives=forms(english["possessives"]),
+        pronouns=forms(english["pronouns"], chinese["pronouns"]),
+        relatives=forms(english["relatives"]),
+        questions=frozenset(chinese["questions"]),
+        unsafe=forms(english["unsafe"], chinese["unsafe"]),
+        strict=frozenset([*english["strict"], *chinese["strict"]]),
+        nouns=frozenset(english["nouns"]),
+        not_adverbs=frozenset(english["not_adverbs"]),
+        same=same,
+        kinds=_kinds(english["kinds"], same),
+        participles={past: base for base, past in english["participles"].items()},
+        phrase=_phrase(english, chinese),
+    )
+
+
+def _same(*languages: Mapping[str, Mapping[str, Sequence[str]]]) -> dict[str, str]:
+    same = {
+        _verb(word): _verb(canonical)
+        for language in languages
+        for canonical, words in language["same"].items()
+        for word in words
+        if word != canonical
+    }
+    numbers = lexicon("quantities")["words"]
+    same.update({word: str(value) for word, value in numbers.items() if value > 1})
+    for name, canonical in (("present", "be"), ("past", "was")):
+        same.update(dict.fromkeys(languages[0][name], canonical))
+    return same
+
+
+def _kinds(
+    kinds: Mapping[str, Sequence[str]], same: Mapping[str, str]
+) -> dict[str, frozenset[str]]:
+    """Turn the lists round, and follow them: a boy is a child, and a child a person."""
+    above: dict[str, set[str]] = {}
+    for kind, members in kinds.items():
+        for member in members:
+            one, other = (same.get(_verb(word), _verb(word)) for word in (member, kind))
+            if one != other:
+                above.setdefault(one, set()).add(other)
+    return {word: frozenset(found | _above(found, above)) for word, found in above.items()}
+
+
+def _above(words: Iterable[str], above: Mapping[str, set[str]]) -> set[str]:
+    return {further for word in words for further in above.get(word, ())}
+
+
+def _verb(word: str) -> str:
+    return _stem(word[:-1]) if word.endswith("+") else word
+
+
+def _stem(verb: str) -> str:
+    return _DOUBLED.sub(r"\1", verb).removesuffix("e") + "+"
+
+
+def _phrase(
+    english: Mapping[str, Sequence[str]], chinese: Mapping[str, Sequence[str]]
+) -> re.Pattern[str]:
+    words = {
+        word for group in ("adverbs", "particles", "pronouns", "unsafe") for word in chinese[group]
+    }
+    words |= {*chinese["questions"], *chinese["strict"], *chinese["same"]}
+    words |= {word for group in chinese["same"].values() for word in group}  # type: ignore[attr-defined]
+    joined = {word for word in words if len(word) > 1 and CJK.match(word)}
+    joined |= {word for word in english["prepositions"] if " " in word}
+    joined |= {word for group in english["same"].values() for word in group if " " in word}  # type: ignore[attr-defined]
+    return re.compile(f"{phrases(joined)}|{WORD.pattern}")
