@@ -11,6 +11,7 @@ from ailake.core.judge.predicates import (
     same_negations,
     same_numbers,
 )
+from ailake.core.judge.retention import low_value, retention
 from ailake.core.judge.rules import JudgeRules
 from ailake.core.judge.verdict import (
     Candidate,
@@ -37,6 +38,8 @@ __all__ = [
     "has_absolute_timestamp",
     "has_temporal_state",
     "judge",
+    "low_value",
+    "retention",
     "same_negations",
     "same_numbers",
 ]

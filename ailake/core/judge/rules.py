@@ -12,6 +12,7 @@ from ailake.core.judge.predicates import (
     same_negations,
     same_numbers,
 )
+from ailake.core.judge.retention import retention
 from ailake.core.judge.verdict import Containment, MemoryItem, require_share
 from ailake.errors import InvalidInputError
 
@@ -41,7 +42,7 @@ class JudgeRules:
 
     dedupe_key: Callable[[str], str] = dedupe_key
     hard_gate: Callable[[MemoryItem, MemoryItem], bool] = hard_gate
-    retention: Callable[[MemoryItem], bool] | None = None
+    retention: Callable[[MemoryItem], bool] | None = retention
     has_absolute_timestamp: Callable[[str], bool] = has_absolute_timestamp
     has_temporal_state: Callable[[str], bool] = has_temporal_state
     same_numbers: Callable[[str, str], bool] = same_numbers
