@@ -1,6 +1,17 @@
 """Batch jobs over a lake: ``Job(lake, **options).run(now=None, dry_run=False, progress=False)``."""
 
 from ailake.maintenance.decay import DecayReport, MemoryDecayJob
+from ailake.maintenance.forget import ForgetJob, PruneCounts, PruneReport, ScopePruned
 from ailake.maintenance.indexing import IndexedTable, IndexJob, IndexReport
 
-__all__ = ["DecayReport", "IndexJob", "IndexReport", "IndexedTable", "MemoryDecayJob"]
+__all__ = [
+    "DecayReport",
+    "ForgetJob",
+    "IndexJob",
+    "IndexReport",
+    "IndexedTable",
+    "MemoryDecayJob",
+    "PruneCounts",
+    "PruneReport",
+    "ScopePruned",
+]

@@ -27,7 +27,7 @@ from ailake.errors import InvalidInputError
 from ailake.lake import Lake
 from ailake.progress import progress_bar
 from ailake.storage.columns import Compute, FragmentView, rewrite_columns, sweep_orphans
-from ailake.storage.locks import DECAY, exclusive
+from ailake.storage.locks import DECAY, JOBS, exclusive
 
 if TYPE_CHECKING:
     import lance
@@ -75,7 +75,7 @@ class MemoryDecayJob:
     A weight is a function of the last access, ``now`` and lambda alone, never of its previous
     value: running twice at the same instant changes nothing, and running daily for a year equals
     running once at its end. Text, vectors, importance, row ids and indexes are not touched.
-    Safe beside any other writer; decay runs of one local lake exclude each other.
+    Safe beside any other writer; jobs of one local lake exclude each other.
 
     Args:
         lake: The lake; every scope of it is decayed.
@@ -110,7 +110,8 @@ class MemoryDecayJob:
         if not dry_run:
             self._store.ensure_writable()
         started = perf_counter()
-        with exclusive(None if dry_run else self._store.location.root, DECAY):
+        root = None if dry_run else self._store.location.root
+        with exclusive(root, JOBS), exclusive(root, DECAY):
             return self._run(instant, started, dry_run=dry_run, progress=progress)
 
     def _run(self, now: datetime, started: float, *, dry_run: bool, progress: bool) -> DecayReport:

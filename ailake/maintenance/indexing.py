@@ -1,6 +1,6 @@
 """IndexJob: build the indexes of vectors that the policy chooses, and measure their recall."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from time import perf_counter
@@ -19,6 +19,7 @@ from ailake.errors import InvalidInputError
 from ailake.lake import Lake
 from ailake.progress import Advance, progress_bar
 from ailake.storage.indexes import indexes_of
+from ailake.storage.locks import JOBS, exclusive
 from ailake.storage.table import Table
 from ailake.storage.vectors import (
     VectorIndex,
@@ -102,7 +103,7 @@ class IndexJob:
     is reached; then the next kind is tried, and where none reaches the goal the table is left
     without an index, so that searches look at all vectors. What was measured is kept with the
     table. The indexes that every lake has are brought up to date, too. Safe beside any other
-    writer: small fragments are not merged meanwhile.
+    writer: small fragments are not merged meanwhile. Jobs of one local lake exclude each other.
 
     Args:
         lake: The lake.
@@ -140,18 +141,22 @@ class IndexJob:
         """
         instant = clock.resolve_now(now)
         started = perf_counter()
-        if not dry_run:
-            self._store.ensure_writable()
-            self._store.settle()
-            self._store.keep_indexes_current()
         tables = [self._store.tables[name] for name in TABLES]
-        plans = [self._plan(table) for table in tables]
-        if not dry_run:
-            total = _STEPS * sum(plan.action is IndexAction.BUILD for plan in plans)
-            shown = progress and total > 0
-            with progress_bar("indexing", total=total, shown=shown) as advance:
-                plans = [self._run(table, advance) for table in tables]
+        if dry_run:
+            plans = [self._plan(table) for table in tables]
+        else:
+            self._store.ensure_writable()
+            with exclusive(self._store.location.root, JOBS):
+                plans = self._run_all(tables, progress=progress)
         return IndexReport(instant, tuple(plans), perf_counter() - started, dry_run)
+
+    def _run_all(self, tables: Sequence[Table], *, progress: bool) -> list[IndexedTable]:
+        self._store.settle()
+        self._store.keep_indexes_current()
+        plans = [self._plan(table) for table in tables]
+        total = _STEPS * sum(plan.action is IndexAction.BUILD for plan in plans)
+        with progress_bar("indexing", total=total, shown=progress and total > 0) as advance:
+            return [self._run(table, advance) for table in tables]
 
     def _plan(self, table: Table) -> IndexedTable:
         dataset = table.snapshot()

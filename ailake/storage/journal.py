@@ -228,6 +228,25 @@ class Journal:
         with self._lock:
             self._keep(lambda memory_id, _: memory_id not in erased)
 
+    def sweep(self, *, through: int, gone: Callable[[pa.Array], pa.Array]) -> int:
+        """Delete the entries of memories that are gone; return how many there were.
+
+        Args:
+            through: Entries that later versions of the table brought stay.
+            gone: Returns which of some ids no memory has.
+        """
+        where = f"{_VERSION} <= {through:d}"
+        rows = reading_again(
+            lambda: self.table.snapshot().to_table(["chunk_id"], filter=where, with_row_id=True)
+        )
+        erased = gone(pc.unique(rows["chunk_id"]))
+        left = rows.filter(pc.is_in(rows["chunk_id"], value_set=erased))
+        self.table.delete_rows(left["_rowid"].to_pylist())
+        listed = set(erased.to_pylist())
+        with self._lock:
+            self._keep(lambda one, access: one not in listed or access.version > through)
+        return int(left.num_rows)
+
     def mark_folded(self, version: int) -> None:
         """Note that every entry up to ``version`` is folded, so that readers need not load it."""
         self._keep_up(lambda: self.table.fresh().update_metadata({FOLDED_KEY: str(version)}))

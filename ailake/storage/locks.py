@@ -9,6 +9,9 @@ from filelock import FileLock, Timeout
 WRITE = "write"
 DECAY = "decay"
 
+# Held by every job for as long as it runs, and taken before the others.
+JOBS = "jobs"
+
 # Beside the tables, and no table: LanceDB lists only folders that end in .lance.
 FOLDER = "_ailake"
 

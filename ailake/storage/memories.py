@@ -266,10 +266,11 @@ def with_merged(store: "Store", rows: pa.Table) -> pa.Table:
 
     Args:
         store: The lake.
-        rows: ``chunk_id`` and ``_rowid`` of some memories.
+        rows: ``chunk_id`` and ``_rowid`` of some memories, perhaps with other columns of theirs.
     """
+    columns = [name for name in rows.column_names if name != "_rowid"]
     merged = store.episodic.read(
-        ("chunk_id", "merged_into"), predicate({"merged_into": {"ne": ""}}), with_row_id=True
+        (*columns, "merged_into"), predicate({"merged_into": {"ne": ""}}), with_row_id=True
     )
     while True:
         into = pc.is_in(merged["merged_into"], value_set=rows["chunk_id"].combine_chunks())
@@ -277,7 +278,7 @@ def with_merged(store: "Store", rows: pa.Table) -> pa.Table:
         more = merged.filter(pc.and_(into, pc.invert(known))).select(rows.column_names)
         if not more.num_rows:
             return rows
-        rows = pa.concat_tables([rows, more])
+        rows = pa.concat_tables([rows, more], promote_options="default")  # Some are nullable.
 
 
 def remove(store: "Store", scope: Scope, rows: pa.Table, *, also: Sequence[str]) -> None:
