@@ -293,7 +293,7 @@ with ailake.connect(sys.argv[1]) as lake:
 """
 
 
-@pytest.mark.parametrize("step", ["_commit", "_with_file", "_guard"])
+@pytest.mark.parametrize("step", ["_commit", "_with_file", "guard"])
 def test_killed_before_the_commit_the_lake_is_as_before(
     lake: ailake.Lake, tmp_path: Path, step: str
 ) -> None:

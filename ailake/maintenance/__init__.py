@@ -1,10 +1,16 @@
 """Batch jobs over a lake: ``Job(lake, **options).run(now=None, dry_run=False, progress=False)``."""
 
+from ailake.core.compaction import CompactionPolicy
+from ailake.maintenance.compact import CompactedTable, CompactionJob, CompactionReport
 from ailake.maintenance.decay import DecayReport, MemoryDecayJob
 from ailake.maintenance.forget import ForgetJob, PruneCounts, PruneReport, ScopePruned
 from ailake.maintenance.indexing import IndexedTable, IndexJob, IndexReport
 
 __all__ = [
+    "CompactedTable",
+    "CompactionJob",
+    "CompactionPolicy",
+    "CompactionReport",
     "DecayReport",
     "ForgetJob",
     "IndexJob",

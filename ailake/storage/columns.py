@@ -229,7 +229,7 @@ def _commit(
         operation=operation,
         transaction_properties=dict(properties),
     )
-    _guard(table, dataset)
+    guard(table, dataset)
     # By URI: given a dataset handle, the engine skips its check for a missing manifest.
     committed = lance.LanceDataset.commit(
         dataset.uri, transaction, storage_options=table.storage_options or None
@@ -258,7 +258,7 @@ def _with_file(metadata: FragmentMetadata, new: DataFile) -> FragmentMetadata:
     return metadata
 
 
-def _guard(table: Table, dataset: lance.LanceDataset) -> None:
+def guard(table: Table, dataset: lance.LanceDataset) -> None:
     """Refuse to commit across a cleaned-up version.
 
     The engine checks conflicts only against versions that still exist: without this, a delete

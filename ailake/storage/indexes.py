@@ -92,6 +92,12 @@ def keep_current(table: "Table") -> bool:
     )
 
 
+def due_indexes(table: "Table") -> tuple[str, ...]:
+    """Return the names of the indexes that ``keep_current`` would make or bring up to date."""
+    behind = [name for names, _ in _due(table.snapshot()) for name in names]
+    return tuple(sorted({*behind, *(spec.name for spec in _missing(table))}))
+
+
 def boundaries(dataset: lance.LanceDataset) -> dict[int, frozenset[str]]:
     """Return for each fragment which parts of indexes cover it, by fragment id.
 
