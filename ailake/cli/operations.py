@@ -56,7 +56,7 @@ def decay(
     as_json: o.AsJson = False,
 ) -> None:
     """Bring the recency weights of all memories up to date, and fold pending accesses in."""
-    recency = _recency(curve, half_life, rate)
+    recency = recency_option(curve, half_life, rate)
     with o.opened_lake(lake, storage_options=storage_option) as opened:
         from ailake.maintenance import MemoryDecayJob  # noqa: PLC0415
 
@@ -70,10 +70,13 @@ def decay(
         print_table("decay (dry run)" if dry_run else "decay", ("figure", "value"), rows)
 
 
-def _recency(curve: Preset | None, half_life: float | None, rate: float | None) -> RecencyConfig:
+def recency_option(
+    curve: Preset | None, half_life: float | None, rate: float | None
+) -> RecencyConfig:
+    """Read the curve from those of the three options that were given."""
     if sum(given is not None for given in (curve, half_life, rate)) > 1:
         raise InvalidInputError(
-            "decay: got several of --curve, --half-life and --lambda, wanted one of them"
+            "got several of --curve, --half-life and --lambda, wanted one of them"
         )
     if half_life is not None:
         return RecencyConfig.from_half_life(half_life)

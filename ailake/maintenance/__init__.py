@@ -5,6 +5,7 @@ from ailake.maintenance.compact import CompactedTable, CompactionJob, Compaction
 from ailake.maintenance.decay import DecayReport, MemoryDecayJob
 from ailake.maintenance.forget import ForgetJob, PruneCounts, PruneReport, ScopePruned
 from ailake.maintenance.indexing import IndexedTable, IndexJob, IndexReport
+from ailake.maintenance.maintain import MaintainJob, MaintainReport
 
 __all__ = [
     "CompactedTable",
@@ -16,6 +17,8 @@ __all__ = [
     "IndexJob",
     "IndexReport",
     "IndexedTable",
+    "MaintainJob",
+    "MaintainReport",
     "MemoryDecayJob",
     "PruneCounts",
     "PruneReport",
