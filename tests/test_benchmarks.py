@@ -98,6 +98,15 @@ def test_evidence(shared: Path, script: str, folder: str) -> None:
         assert line["exact"] == 1
 
 
+def test_lifecycle() -> None:
+    first, second = figures("lifecycle.py", "--quick")
+    assert [first["month"], second["month"]] == [1, 2]
+    # Of four a day one expires after a month.
+    assert (first["rows"], second["rows"]) == (120, 210)
+    assert second["fragments"]["episodic"] < 12
+    assert second["recall_vs_month_1"] > 0
+
+
 def test_writes() -> None:
     lines = figures("writes.py", "--quick")
     singles = [line for line in lines if line["figure"] == "single"]
