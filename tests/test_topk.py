@@ -126,6 +126,7 @@ def limits(draw: st.DrawFn) -> Limits:
         max_distance=draw(st.sampled_from([np.inf, np.inf, 0.3, 1.0])),
         start={name: draw(st.integers(0, 45)) for name in (NEAREST, HEAVIEST, WORDS)},
         affordable=draw(st.integers(0, 45)),
+        patience=draw(st.integers(0, 45)),
     )
 
 
@@ -203,8 +204,12 @@ def test_the_nearest_list_where_too_many_are_heavy() -> None:
     rows = rows_of(np.ones(100), np.linspace(1, 0.01, 100))
     step = widening(Cuts(0.3, 0.9, 0.0), 0.5, LENGTHS, lists=rows, limits=Limits(10))
     assert_step(step, Widening(NEAREST, 0.45, 40))
-    wide = Limits(10, affordable=50)
-    assert widening(Cuts(0.3, 0.9, 0.0), 0.5, LENGTHS, lists=rows, limits=wide).which == HEAVIEST
+    rows = rows_of(np.ones(1_000), np.linspace(1, 0.001, 1_000))
+    wide = Limits(10, affordable=245)
+    assert widening(Cuts(0.38, 0.9, 0.0), 0.5, LENGTHS, lists=rows, limits=wide).which == HEAVIEST
+    # More than a quarter of all.
+    wide = Limits(10, affordable=900)
+    assert widening(Cuts(0.37, 0.9, 0.0), 0.5, LENGTHS, lists=rows, limits=wide).which == NEAREST
 
 
 def test_the_list_of_words_where_they_spoil_the_bound() -> None:
@@ -214,29 +219,31 @@ def test_the_list_of_words_where_they_spoil_the_bound() -> None:
     assert Cuts(0.5, 1.0, 0.09).bound > 0.4 >= Cuts(0.5, 1.0, 0.11).bound
     step = widening(Cuts(0.5, 1.0, 0.005), 0.6, LENGTHS, lists=rows, limits=Limits(10))
     assert_step(step, Widening(NEAREST, 0.605, 40))
-    long = {**LENGTHS, WORDS: 11}
+    step = widening(Cuts(-0.1, 1.0, 0.0), 0.4, LENGTHS, lists=rows, limits=Limits(10))
+    assert step.which == NEAREST
+    long = {**LENGTHS, WORDS: 641}
     assert widening(Cuts(0.5, 1.0, 0.4), 0.4, long, lists=rows, limits=Limits(10)).which == NEAREST
 
 
 def test_below_the_epsilon_the_heaviest_list_is_of_no_use() -> None:
     """What is lighter divides like the epsilon: reading on there would never prove anything."""
     weight = np.nextafter(FLOAT32_EPSILON, 0)
-    rows = rows_of(np.full(100, 0.5), np.full(100, weight))
+    rows = rows_of(np.full(100, 0.5), np.append(np.full(20, weight), np.zeros(80)))
     cuts = Cuts(0.5 * (1 - 2**-51), weight, 0.0)
     step = widening(
-        cuts, 0.5 / FLOAT32_EPSILON, LENGTHS, lists=rows, limits=Limits(1, affordable=100)
+        cuts, 0.5 / FLOAT32_EPSILON, LENGTHS, lists=rows, limits=Limits(1, affordable=20)
     )
     assert step.which == NEAREST
 
 
 def test_only_what_could_win_is_looked_up() -> None:
-    """Of the heaviest, the second half is too light to beat anybody from where nearest ends."""
+    """All of the heaviest are behind from where the nearest list ends, but for one."""
     distance, weight = np.linspace(0.1, 1, 1_000), np.roll(np.linspace(1, 0.5, 1_000), 500)
     rows = rows_of(distance, weight)
     start = {NEAREST: 100, HEAVIEST: 400, WORDS: 0}
     found = exact_top_k(rows, Limits(1, start=start))
     assert found.widened == ()
-    assert rows.settled == [0, 1]
+    assert rows.settled == [0, 1, 2, 3]
     rows.settled.clear()
     rows.weight[900] = 1.8
     exact_top_k(rows, Limits(1, start=start))
@@ -245,6 +252,22 @@ def test_only_what_could_win_is_looked_up() -> None:
     rows = Arrays(distance, rows.weight, np.zeros(1_000), np.zeros(1_000), known)
     exact_top_k(rows, Limits(1, start=start))
     assert 900 not in rows.settled
+
+
+def test_too_many_matches_of_words_are_not_looked_up_one_by_one() -> None:
+    """Where the nearest list ends, each of them could still win; a little further none can."""
+    rows = rows_of(np.linspace(0.5, 2.0, 1_000), np.ones(1_000))
+    rows.lexical[100:900] = 0.1
+    limits = Limits(2, start={NEAREST: 10, HEAVIEST: 0, WORDS: 1_000}, patience=30)
+    found = exact_top_k(rows, limits)
+    assert sorted(found.rows.tolist()) == [0, 1]
+    assert set(found.widened) == {NEAREST}
+    assert len(rows.settled) < 50
+    rows.settled.clear()
+    found = exact_top_k(rows, replace(limits, patience=1_000))
+    assert sorted(found.rows.tolist()) == [0, 1]
+    assert found.widened == ()
+    assert len(rows.settled) > 800
 
 
 def test_few_rows_of_many_are_looked_at() -> None:

@@ -45,6 +45,9 @@ GROWTH = 4
 # From this share of all rows on, all are looked at instead.
 MOST_LISTED = 0.25
 
+# A match of words costs that much less than a distance.
+_WORDS_PER_NEAREST = 64
+
 # Where words take less off the distance than this share, more of them are of no use.
 _SHARE = 0.1
 
@@ -57,8 +60,8 @@ class Listed:
 
     Attributes:
         rows: What is listed, each once, int64 (n,).
-        values: Nearest: distances, or less where they are not exact. Heaviest: weights. Words: what
-            they take off the distance. float64 (n,).
+        values: Nearest: distances, or less where they are not exact. Words: what they take off the
+            distance. float64 (n,); heaviest: none.
         reach: What no row outside surpasses. Nearest: all are at least so far (infinite: none is
             outside). Heaviest: at most so heavy (minus infinity: none is outside). Words: they take
             off at most so much.
@@ -98,7 +101,7 @@ class Lists(Protocol):
         ...
 
     def heaviest(self, length: int) -> Listed:
-        """Return at least ``length`` of the heaviest rows."""
+        """Return at least ``length`` of the heaviest rows, as far as ``heavier`` counts them."""
         ...
 
     def words(self, length: int) -> Listed:
@@ -106,7 +109,10 @@ class Lists(Protocol):
         ...
 
     def heavier(self, weight: float) -> int:
-        """Return how long the heaviest list has to be to hold all rows of at least a weight."""
+        """Return how long the heaviest list has to be to hold all rows of at least a weight.
+
+        More than ``size`` where it can't be read so far.
+        """
         ...
 
     def weights(self, rows: Places) -> Floats:
@@ -131,6 +137,7 @@ class Limits:
         max_distance: Rows that are farther are none.
         start: Lengths at which the lists begin.
         affordable: Up to this length the heaviest list is read on rather than another.
+        patience: So many matches of words are looked up rather than the nearest list read on.
     """
 
     k: int
@@ -139,6 +146,7 @@ class Limits:
         default_factory=lambda: {NEAREST: 200, HEAVIEST: 0, WORDS: 200}
     )
     affordable: int = 0
+    patience: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +196,7 @@ class TopK:
         settled: Their distances and words.
         weight: Their weights, float64 (n,).
         bound: What any other row scores at least; infinite where none is left out.
-        scored: How many rows were listed by distance or words, or settled.
+        scored: How many rows were listed by distance, or settled.
         lengths: How many rows each list held at the end.
         widened: Which lists were read further, in that order.
     """
@@ -219,11 +227,12 @@ def widening(
     weight = left / kth if kth > 0 else np.inf
     if weight > FLOAT32_EPSILON:
         length = lists.heavier(weight)
-        affordable = max(limits.affordable, GROWTH * lengths[NEAREST])
-        if lengths[HEAVIEST] < length <= affordable:
+        most = min(MOST_LISTED * lists.size, max(limits.affordable, GROWTH * lengths[NEAREST]))
+        if lengths[HEAVIEST] < length <= most:
             return Widening(HEAVIEST, weight, length)
     needed = kth * max(cuts.weight, FLOAT32_EPSILON)
-    if cuts.lexical > _SHARE * cuts.distance and lengths[WORDS] <= lengths[NEAREST]:
+    spoilt = cuts.lexical > max(_SHARE * cuts.distance, 0.0)
+    if spoilt and lengths[WORDS] <= _WORDS_PER_NEAREST * lengths[NEAREST]:
         length = GROWTH * max(lengths[WORDS], limits.k)
         return Widening(WORDS, cuts.distance - needed, length)
     distance = needed + cuts.lexical
@@ -236,8 +245,7 @@ def exact_top_k(lists: Lists, limits: Limits) -> TopK:
     Fewer than ``limits.k`` come back only where there are not more within ``max_distance``.
     """
     search = _Search(lists, limits)
-    while not search.is_proven():
-        step = widening(search.cuts(), search.kth, search.lengths, lists=lists, limits=limits)
+    while (step := search.next_step()) is not None:
         search.widen(step)
     return search.result()
 
@@ -249,6 +257,7 @@ class _Search:
         self.lengths = {name: limits.start[name] for name in self._read}
         self._listed = {name: read(self.lengths[name]) for name, read in self._read.items()}
         self._widened: list[str] = []
+        self._floors = Listed(np.empty(0, np.int64), np.empty(0), 0.0)
         self._bound = -np.inf
         self.kth = float(np.inf)
         # Of settled rows, in the order of settling.
@@ -261,16 +270,20 @@ class _Search:
             distance = np.inf
         return Cuts(distance, weight, lexical)
 
-    def is_proven(self) -> bool:
-        """Settle what is listed and could win, and tell whether all else is behind."""
-        self._settle()
-        self._bound = self.cuts().bound
-        return self._bound == np.inf or self._bound > self.kth
+    def next_step(self) -> Widening | None:
+        """Settle what is listed and could win; return what to read on, None where all is proven."""
+        if self._settle():
+            return Widening(NEAREST, self.cuts().distance, self._longer())
+        cuts = self.cuts()
+        self._bound = cuts.bound
+        if self._bound == np.inf or self._bound > self.kth:
+            return None
+        return widening(cuts, self.kth, self.lengths, lists=self._lists, limits=self._limits)
 
     def widen(self, step: Widening) -> None:
         which, length = step.which, step.length
-        if length > MOST_LISTED * self._lists.size:
-            which, length = NEAREST, max(self._lists.size, self.lengths[NEAREST] + 1)
+        if which == NEAREST and length > MOST_LISTED * self._lists.size:
+            length = max(self._lists.size, self.lengths[NEAREST] + 1)
         self.lengths[which] = length
         self._listed[which] = self._read[which](length)
         self._widened.append(which)
@@ -278,39 +291,67 @@ class _Search:
     def result(self) -> TopK:
         distance, weight, lexical, scores = self._columns
         best = np.isfinite(scores) & (scores <= self.kth)
-        looked_at = [self._listed[name].rows for name in (NEAREST, WORDS)]
+        looked_at = [self._listed[NEAREST].rows, self._rows]
         return TopK(
             self._rows[best],
             Settled(distance[best], lexical[best]),
             weight[best],
             bound=self._bound,
-            scored=len(np.unique(np.concatenate([*looked_at, self._rows]))),
+            scored=len(np.unique(np.concatenate(looked_at))),
             lengths={name: len(listed.rows) for name, listed in self._listed.items()},
             widened=tuple(self._widened),
         )
 
-    def _settle(self) -> None:
+    def _settle(self) -> bool:
+        """Settle what is listed and could win; tell whether too many matches of words could."""
         rows = np.unique(np.concatenate([listed.rows for listed in self._listed.values()]))
         rows = np.setdiff1d(rows, self._rows, assume_unique=True)
         low = self._lower_bounds(rows)
         order = np.argsort(low, kind="stable")
         order = order[np.isfinite(low[order])]
-        size = 2 * self._limits.k
+        rows, low = rows[order], low[order]
+        placed = np.concatenate([self._listed[name].rows for name in (NEAREST, HEAVIEST)])
+        vague = np.cumsum(~np.isin(rows, placed))
+        start, size, patience = 0, GROWTH * self._limits.k, self._patience()
         # Whoever ties with the k-th is needed, too.
-        while len(order) and low[order[0]] <= self.kth:
-            count = min(int(np.searchsorted(low[order], self.kth, side="right")), size)
-            self._take_in(rows[order[:count]])
-            order, size = order[count:], 2 * size
+        while start < (stop := int(np.searchsorted(low, self.kth, side="right"))):
+            if np.isfinite(self.kth) and vague[stop - 1] > patience:
+                return True
+            self._take_in(rows[start : min(start + size, stop)])
+            start, size = start + size, GROWTH * size
+        return False
+
+    def _patience(self) -> float:
+        """Return how many matches of words are looked up rather than the nearest list read on."""
+        if self._listed[NEAREST].reach == np.inf:
+            return float(np.inf)
+        longer = self._longer()
+        if longer > MOST_LISTED * self._lists.size:
+            longer = int(MOST_LISTED * self._lists.size)
+        return max(longer, self._limits.patience)
+
+    def _longer(self) -> int:
+        return GROWTH * max(self.lengths[NEAREST], self._limits.k)
 
     def _lower_bounds(self, rows: Places) -> Floats:
-        lists = self._lists
-        distance = np.maximum(
-            _values(self._listed[NEAREST], rows, otherwise=self._listed[NEAREST].reach),
-            lists.floors(rows),
-        )
-        lexical = _values(self._listed[WORDS], rows, otherwise=self._listed[WORDS].reach)
-        low = score(distance - lexical, lists.weights(rows))
+        near, words = self._listed[NEAREST], self._listed[WORDS]
+        distance = _values(near, rows, otherwise=near.reach)
+        distance = np.maximum(distance, self._floors_of(rows))
+        lexical = _values(words, rows, otherwise=words.reach)
+        low = score(distance - lexical, self._lists.weights(rows))
         return np.where(distance > self._limits.max_distance, np.inf, low)
+
+    def _floors_of(self, rows: Places) -> Floats:
+        """Return what their distances are at least, asked for once."""
+        new = np.setdiff1d(rows, self._floors.rows, assume_unique=True)
+        if len(new):
+            known = self._floors
+            self._floors = Listed(
+                np.concatenate([known.rows, new]),
+                np.concatenate([known.values, self._lists.floors(new)]),
+                0.0,
+            )
+        return _values(self._floors, rows, otherwise=0.0)
 
     def _take_in(self, rows: Places) -> None:
         found, weight = self._lists.settle(rows), self._lists.weights(rows)
