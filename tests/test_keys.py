@@ -116,8 +116,8 @@ def test_it_goes_back_and_forth_between_versions(lake: ailake.Lake) -> None:
 
 
 def test_equal_hashes_are_told_apart(lake: ailake.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    hashes = resident._hashes
-    monkeypatch.setattr(resident, "_hashes", lambda values: hashes(values) % 3)
+    hashes = resident.hashes_of
+    monkeypatch.setattr(resident, "hashes_of", lambda values: hashes(values) % 3)
     lake.memory("a").remember_many([{"text": f"n{n}", "id": f"n{n}"} for n in range(20)])
     check(Keys(), lake.store.episodic.snapshot())
 

@@ -52,9 +52,19 @@ class Aim:
         direction = np.asarray(vector / np.linalg.norm(vector), np.float32)
         step = np.abs(direction).max() / np.float32(_LARGEST)
         codes = np.rint(direction / step).astype(np.int8)
-        slack = _slack(len(direction))
+        slack = slack_of(len(direction))
         rest = float(np.linalg.norm(direction - codes * step)) * (1 + slack) + slack
         return cls(direction, codes, step, rest)
+
+    def distances(self, directions: Singles) -> Floats:
+        """Return the cosine distances of vectors of length 1, (n,).
+
+        Each is the same to the last bit whichever others come with it: otherwise chance would
+        decide between equals.
+        """
+        # Row by row, unlike a product of matrices.
+        dots = np.vecdot(directions, self.direction)
+        return np.asarray(1.0 - dots.astype(np.float64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +124,7 @@ class Vectors:
         """Return these with others, float16 (m, dim), behind them."""
         lengths, steps, rests, codes = [], [], [], [self.tail]
         for start in range(0, len(halves), _CHUNK):
-            length, direction = _directions(halves[start : start + _CHUNK])
+            length, direction = directions_of(halves[start : start + _CHUNK])
             step, code = _coded(direction)
             lengths.append(length)
             steps.append(step)
@@ -139,7 +149,7 @@ class Vectors:
 
     def bounds(self, aim: Aim) -> Bounds:
         """Return between what the cosine distance of each to a query is."""
-        slack = _slack(self.dim)
+        slack = slack_of(self.dim)
         near = self._dots(aim.codes)
         near *= self.steps[: self.count]
         near *= aim.step
@@ -161,9 +171,8 @@ class Vectors:
                 some = places[start : start + _CHUNK]
                 directions = self.halves[some].astype(np.float32)
                 directions /= self.lengths[some][:, np.newaxis]
-                # Row by row, unlike a product of matrices.
-                found[start : start + _CHUNK] = np.vecdot(directions, aim.direction)
-        return np.subtract(1.0, found, out=found)
+                found[start : start + _CHUNK] = aim.distances(directions)
+        return found
 
     def _dots(self, query: Codes) -> Singles:
         if len(self.chunks) == 1:
@@ -183,12 +192,12 @@ def longer(array: NDArray[Any], count: int, more: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def _slack(dim: int) -> float:
+def slack_of(dim: int) -> float:
     """Return more than what rounding does to a length or a dot product of directions."""
     return dim * 2.0**-23 + 2.0**-20
 
 
-def _directions(halves: Halves) -> tuple[Singles, Singles]:
+def directions_of(halves: Halves) -> tuple[Singles, Singles]:
     """Return the lengths of vectors, and the vectors at length 1."""
     vectors = halves.astype(np.float32)
     lengths = np.maximum(np.linalg.norm(vectors, axis=1), _SHORTEST)
@@ -209,7 +218,7 @@ def _coded(directions: Singles) -> tuple[Singles, Codes]:
 
 def _rests(directions: Singles, steps: Singles, codes: Codes) -> Singles:
     rests = np.linalg.norm(directions - codes * steps[:, np.newaxis], axis=1)
-    slack = np.float32(_slack(directions.shape[1]))
+    slack = np.float32(slack_of(directions.shape[1]))
     return np.asarray(np.nan_to_num(rests, nan=np.inf) * (1 + slack) + slack, np.float32)
 
 

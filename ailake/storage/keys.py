@@ -84,7 +84,7 @@ class Keys:
             return _scanned(dataset, column, wanted)
         with self._lock:
             fragments = self._current(dataset)
-        hashes = _hashes(wanted)
+        hashes = hashes_of(wanted)
         found = [fragment.columns[column].find(hashes) for fragment in fragments]
         return np.unique(np.concatenate([*found, np.empty(0, np.uint64)]))
 
@@ -115,7 +115,7 @@ def _read(dataset: lance.LanceDataset, fragment: lance.LanceFragment) -> _Fragme
         columns=list(COLUMNS), with_row_id=True, fragments=[fragment], scan_in_order=False
     ).to_table()
     row_ids = rows["_rowid"].to_numpy()
-    columns = {name: _sorted(_hashes(rows[name]), row_ids) for name in COLUMNS}
+    columns = {name: _sorted(hashes_of(rows[name]), row_ids) for name in COLUMNS}
     return _Fragment(columns, fragment.num_deletions)
 
 
@@ -124,7 +124,8 @@ def _sorted(hashes: Hashes, row_ids: Hashes) -> _Sorted:
     return _Sorted(hashes[order], row_ids[order])
 
 
-def _hashes(values: pa.Array | pa.ChunkedArray) -> Hashes:
+def hashes_of(values: pa.Array | pa.ChunkedArray) -> Hashes:
+    """Return 64-bit hashes of strings; the same ones within this process."""
     import polars as pl  # noqa: PLC0415 (half a second that a mere reader need not pay)
 
     return pl.Series("", values, pl.String).hash().to_numpy()

@@ -26,6 +26,7 @@ from ailake.storage.log import Log
 from ailake.storage.table import Table
 from ailake.storage.upkeep import Drainer
 from ailake.storage.view import ReadView
+from ailake.storage.weight_lists import WeightLists
 
 # From so many memories in the log on it is drained at once; beyond the second number the writer
 # waits for it.
@@ -50,6 +51,7 @@ class Store:
             another, and where nothing can be written.
         keys: Where ids and duplicate keys are in ``episodic``.
         held: Scopes that are held in memory for recall.
+        weights: What the memories of larger ones weigh.
         drained_later: In a view of the past what had been logged by then and was drained later.
     """
 
@@ -61,6 +63,7 @@ class Store:
     log: Log | None = None
     keys: Keys = field(init=False)
     held: HeldScopes = field(init=False)
+    weights: WeightLists = field(init=False)
     drained_later: pa.Table | None = None
     drainer: Drainer = field(init=False)
     _without_logged: int = 0
@@ -120,12 +123,21 @@ class Store:
         passages = self.tables["passages"].snapshot()
         if self._incarnations != self._found_incarnations():
             self._hold_nothing()
-        return ReadView(dataset, self.keys, self.held, passages, entries, logged)
+        return ReadView(
+            dataset,
+            keys=self.keys,
+            held=self.held,
+            weights=self.weights,
+            passages=passages,
+            entries=entries,
+            logged=logged,
+        )
 
     def _hold_nothing(self) -> None:
         """Begin anew: another lake's versions may have the numbers of this one's."""
         self.keys = Keys()
         self.held = HeldScopes(dim=self.embedder.dim)
+        self.weights = WeightLists(dim=self.embedder.dim)
         self._without_logged = 0
         self._incarnations = self._found_incarnations()
 

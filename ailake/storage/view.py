@@ -27,6 +27,7 @@ from ailake.core.schema import filter_kinds
 from ailake.storage.held import HeldScopes
 from ailake.storage.keys import Keys
 from ailake.storage.table import payload
+from ailake.storage.weight_lists import WeightLists
 
 # Greater than every row id of the engine: the first of the log counts from here.
 FIRST_LOGGED = 2**63
@@ -40,6 +41,7 @@ class ReadView:
         dataset: One version of ``episodic``.
         keys: Where the dataset's ids and duplicate keys are.
         held: Scopes that are held in memory.
+        weights: What the memories of larger ones weigh.
         passages: The version of ``passages`` that goes with it, read after it.
         entries: Journal entries, read before it.
         logged: What has been logged and the dataset does not hold. Each is given a row id from
@@ -49,6 +51,7 @@ class ReadView:
     dataset: lance.LanceDataset
     keys: Keys
     held: HeldScopes
+    weights: WeightLists
     passages: lance.LanceDataset
     entries: Entries = field(default_factory=Entries)
     logged: tuple[WaitingRow, ...] = ()
