@@ -107,6 +107,9 @@ class Hits(Sequence[Hit]):
         stage two ``near`` ends at 0. ``proven_score`` is that of stage one, ``max(distance -
         lexical, 0) / max(weight, epsilon)``. With a reranker ``near = 1 - relevance``, which is
         null without one.
+
+        What holds for all hits is in ``report``: rows scored, lists read how far and which of them
+        were widened, the index that was used and its measured recall.
         """
         import polars as pl  # noqa: PLC0415 (see to_polars)
 

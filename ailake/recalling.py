@@ -14,21 +14,17 @@ from ailake.errors import InvalidInputError
 from ailake.hits import PARTS, Hits
 from ailake.stages import Scored, reranked, stage_one, stage_two
 from ailake.storage.indexes import text_index
-from ailake.storage.lexical import best_by_words, bm25_of
-from ailake.storage.passages import with_passages
+from ailake.storage.lexical import best_by_words
+from ailake.storage.lists import search_lists
 from ailake.storage.pool import Found, Pool
 from ailake.storage.question import Mode, Question
 from ailake.storage.scan import scan_held
-from ailake.storage.search import SCORING_COLUMNS, nearest
+from ailake.storage.search import SCORING_COLUMNS
 from ailake.storage.turns import turns_of
-from ailake.storage.view import FIRST_LOGGED, ReadView
+from ailake.storage.view import ReadView
 
-# Wide, because the nearest few are not the best under decay: of 100,000 memories aged over a
-# year, the nearest 1,000 hold .60 of the true top 10 at the weekly rate without a floor.
-MIN_POOL = 1_000
-POOL_FACTOR = 20
-
-# A list of words that proves too short is made so much longer.
+# A list of words begins at this length, and is made so much longer where it proves too short.
+_FIRST = 1_000
 _WIDENING = 4
 
 
@@ -90,35 +86,13 @@ def _candidates(view: ReadView, question: Question, *, limit: int, exact: bool) 
         return held
     if question.mode is Mode.TEXT:
         return _by_words(view, question, limit=limit)
-    return _listed(view, question, limit=limit, exact=exact)
-
-
-def _listed(view: ReadView, question: Question, *, limit: int, exact: bool) -> Found:
-    size, where = max(MIN_POOL, POOL_FACTOR * limit), question.visible(view)
-    found = nearest(view, question.vector, where, limit=size, exact=exact)
-    best = with_passages(
-        view, question.vector, where, found, wall=question.wall, limit=size, exact=exact
-    )
-    rows = best.columns
-    row_ids = rows["_rowid"].to_numpy()
-    bm25 = np.zeros(len(row_ids))
-    if question.words is not None:
-        stored = row_ids[row_ids < FIRST_LOGGED]
-        bm25 = bm25_of(view.dataset, question.words, where, stored).of(row_ids)
-    proven = best.complete and (question.words is None or not view.logged)
-    report = SearchReport(
-        exact=proven and best.true_distances,
-        bound_held=proven,
-        scored=len(row_ids),
-        listed={"nearest": len(row_ids)},
-    )
-    return Found(Pool.of_table(view, rows.append_column("_bm25", pa.array(bm25))), report)
+    return search_lists(view, question, limit=limit, exact=exact)
 
 
 def _by_words(view: ReadView, question: Question, *, limit: int) -> Found:
     """Return the best of those that have any of the words, without a look at vectors."""
     text, where = question.text or "", question.visible(view)
-    size, widened = max(MIN_POOL, limit), 0
+    size, widened = max(_FIRST, limit), 0
     while True:
         words = best_by_words(view.dataset, text, where, limit=size, columns=SCORING_COLUMNS)
         rows = words.columns.append_column("_distance", pa.array(np.ones(len(words.row_ids))))

@@ -30,6 +30,7 @@ from ailake.core.indexing import ALWAYS
 from ailake.maintenance import IndexJob
 from ailake.storage.indexes import keep_current
 from ailake.storage.search import nearest_rows
+from ailake.storage.vectors import vector_index
 
 NEW = 1_000
 QUICK = {"rows": 3_000, "dim": 32, "queries": 3, "scopes": 10}
@@ -142,8 +143,9 @@ def vectors(lake: ailake.Lake, options: argparse.Namespace, draw: Draw) -> None:
     where = f"agent_id = '{AGENT}' AND state = 'active'"
 
     def nearest(step: int, *, exact: bool) -> Any:
+        index = None if exact else vector_index(dataset)
         return nearest_rows(
-            dataset, queries[step], where, columns=["chunk_id"], limit=1_000, exact=exact
+            dataset, queries[step], where, columns=["chunk_id"], limit=1_000, index=index
         )
 
     contenders = {"exact": partial(nearest, exact=True), "index": partial(nearest, exact=False)}

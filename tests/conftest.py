@@ -52,3 +52,17 @@ def shared() -> Path:
 def on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """No scope fits into memory: recall searches the tables."""
     monkeypatch.setattr("ailake.storage.held.BUDGET", -1)
+
+
+@pytest.fixture
+def short_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recall on disk begins with short lists and keeps few vectors, however small the scope."""
+    monkeypatch.setattr("ailake.storage.distances.FEW", 0)
+    monkeypatch.setattr("ailake.storage.weight_lists.VECTOR_BYTES", 6_400)
+    monkeypatch.setattr("ailake.storage.scope_columns._LOOSE", 5)
+    monkeypatch.setattr("ailake.storage.weights.ORDERED", 50)
+    for name in ("_LEAST", "_FLAT_LEAST", "_HEAVIEST", "_MATCHES"):
+        monkeypatch.setattr(f"ailake.storage.lists.{name}", 5)
+    monkeypatch.setattr("ailake.storage.lists._SEARCH_SHARE", 1_000)
+    for name in ("_FIRST", "_FLAT_FIRST"):
+        monkeypatch.setattr(f"ailake.storage.lists.{name}", 0)

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from datetime import UTC, datetime
 
 import lance
 import numpy as np
@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 import ailake
 from ailake import Scope
-from ailake.core.filters import parse_where
 from ailake.core.passages import WINDOW, Passage, split
 from ailake.core.rows import passage_rows
-from ailake.core.schema import arrow_schema, filter_kinds
+from ailake.core.schema import arrow_schema
 from ailake.storage import passages
-from ailake.storage.search import Nearest
 
 DIM = 64
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 SCOPE = Scope("ana-bot", "ana")
 OTHER = Scope("other")
 CHINESE = "今天天气很好。我们去公园散步吧！你觉得怎么样？"
@@ -124,16 +123,9 @@ def dataset(lake: ailake.Lake) -> lance.LanceDataset:
     return lake.store.tables["passages"].snapshot()
 
 
-def nearest(
-    lake: ailake.Lake, *, limit: int | None = 10, memory_ids: Sequence[str] | None = None
-) -> Nearest:
-    wall = parse_where({"agent_id": "ana-bot", "user_id": "ana"}, filter_kinds("passages"))
-    ids = None if memory_ids is None else pa.array(memory_ids, pa.string())
-    return passages.nearest_passages(dataset(lake), QUERY, wall, limit=limit, memory_ids=ids)
-
-
-def places(found: Nearest) -> list[tuple[str, int]]:
-    return [(row["chunk_id"], row["part"]) for row in found.columns.to_pylist()]
+def stored(lake: ailake.Lake) -> list[tuple[str, int]]:
+    kept = lake.scan("passages").select("chunk_id", "part").collect()
+    return sorted(kept.iter_rows())
 
 
 def test_rows_are_what_the_schema_says() -> None:
@@ -163,19 +155,13 @@ def test_appended_found_removed(lake: ailake.Lake) -> None:
     before = lake.table("passages").version
     passages.append(lake.store, rows({}))
     assert lake.table("passages").version == before
-    found = nearest(lake)
-    assert places(found) == [("a", 1), (odd, 0), ("a", 0)]
-    assert (found.complete, found.true_distances) == (True, True)
-    assert found.columns["_distance"].to_pylist() == pytest.approx(
-        [1 - np.cos(angle) for angle in (0.1, 0.3, 0.5)], abs=1e-3
-    )
-    assert found.columns.column_names == [*passages.COLUMNS, "_distance", "_rowid"]
+    assert stored(lake) == [("a", 0), ("a", 0), ("a", 1), (odd, 0)]
     passages.remove(lake.store, SCOPE, [])
     passages.remove(lake.store, Scope("nobody"), ["a"])
     passages.remove(lake.store, SCOPE, ["nothing"])
     assert dataset(lake).count_rows() == 4
     passages.remove(lake.store, SCOPE, ["a"])
-    assert places(nearest(lake)) == [(odd, 0)]
+    assert stored(lake) == [("a", 0), (odd, 0)]
     passages.remove(lake.store, SCOPE, [odd])
     assert lake.scan("passages").collect()["agent_id"].to_list() == ["other"]
 
@@ -187,142 +173,85 @@ def test_removal_names_rows_and_never_values(lake: ailake.Lake) -> None:
     assert "a-telling-id" not in repr(changes)
 
 
-def test_an_empty_table_costs_no_write_and_finds_nothing(lake: ailake.Lake) -> None:
+def test_an_empty_table_costs_no_write(lake: ailake.Lake) -> None:
     before = lake.table("passages").version
     passages.remove(lake.store, SCOPE, ["a"])
     assert lake.table("passages").version == before
-    for found in (nearest(lake), nearest(lake, memory_ids=["a"]), nearest(lake, limit=None)):
-        assert found.columns.num_rows == 0
-        assert found.complete
-        assert found.columns.column_names == [*passages.COLUMNS, "_distance", "_rowid"]
 
 
-def test_the_list_is_cut_at_the_limit_and_says_so(lake: ailake.Lake) -> None:
-    passages.append(lake.store, rows({"a": [0.1, 0.2, 0.3, 0.4]}))
-    assert places(nearest(lake, limit=2))[:2] == [("a", 0), ("a", 1)]
-    assert not nearest(lake, limit=2).complete
-    assert nearest(lake, limit=4).complete
-    assert len(places(nearest(lake, limit=None))) == 4
-
-
-@pytest.mark.parametrize("few", [0, 2, 1_000])
-@pytest.mark.parametrize("limit", [1, 3, None])
-def test_chosen_memories_are_chosen_before_the_limit(
-    lake: ailake.Lake, monkeypatch: pytest.MonkeyPatch, few: int, limit: int | None
+@pytest.mark.parametrize("fixture", ["lake", "on_disk"])
+def test_the_nearest_passage_is_what_matched(
+    lake: ailake.Lake, memory: ailake.Memory, request: pytest.FixtureRequest, fixture: str
 ) -> None:
-    """Rare ones are found behind any number of nearer ones, whichever way the search goes."""
-    monkeypatch.setattr(passages, "_FEW", few)
-    common = {f"m{n}": [0.001 * n + 0.01 * part for part in range(5)] for n in range(60)}
-    rare = {"r1": [1.2, 0.9], "r2": [1.0], "r3": [1.1, 1.3]}
-    passages.append(lake.store, rows(common))
-    passages.append(lake.store, rows(rare))
-    passages.append(lake.store, rows({"r4": [0.0]}, OTHER))
-    found = nearest(lake, limit=limit, memory_ids=[*rare, "r4", "unknown"])
-    wanted = [("r1", 1), ("r2", 0), ("r3", 0), ("r1", 0), ("r3", 1)]
-    assert len(places(found)) >= min(limit or 5, 5)
-    assert places(found) == wanted[: len(places(found))]
-    assert found.complete == (len(places(found)) == 5)
-    assert found.true_distances
-    assert nearest(lake, limit=limit, memory_ids=[]).columns.num_rows == 0
-    everything = nearest(lake, limit=limit, memory_ids=[*common, *rare])
-    assert len(places(everything)) >= (limit or 305)
-
-
-def test_best_of_takes_the_smallest_of_each_memory(lake: ailake.Lake) -> None:
-    passages.append(lake.store, rows({"a": [0.5, 0.2, 0.4], "b": [0.9], "c": [0.3], "d": [0.1]}))
-    own = np.array([0.9, 0.001, np.inf, 0.25], np.float32)
-    best = passages.best_of(nearest(lake).columns, pa.array(["a", "b", "c", "e"]), own)
-    assert best.distance.tolist() == pytest.approx(
-        [1 - np.cos(0.2), 0.001, 1 - np.cos(0.3), 0.25], abs=1e-3
+    """Of equals the first, and the whole where no passage is nearer."""
+    request.getfixturevalue(fixture)
+    text = "0123456789" * 3
+    memory.remember_many(
+        [
+            {"id": name, "text": text + name, "vector": unit(angle)}
+            for name, angle in {"a": 0.9, "b": 0.3, "c": 0.7, "d": 0.2}.items()
+        ],
+        judge=False,
+        now=NOW,
     )
-    assert best.part.tolist() == [1, -1, 0, -1]
-    assert best.start.tolist() == [10, -1, 0, -1]
-    assert best.end.tolist() == [20, -1, 10, -1]
-
-
-def test_best_of_needs_no_order_and_breaks_ties_by_place() -> None:
-    hits = pa.table(
-        {
-            "chunk_id": ["a", "a", "b", "a"],
-            "part": pa.array([7, 3, 0, 5], pa.uint32()),
-            "start": pa.array([70, 30, 0, 50], pa.uint32()),
-            "end": pa.array([80, 40, 9, 60], pa.uint32()),
-            "_distance": pa.array([0.2, 0.2, 0.5, 0.4], pa.float32()),
-        }
+    passages.append(lake.store, rows({"a": [0.8, 0.1, 0.1], "b": [0.5, 0.4], "x": [0.0]}))
+    hits = memory.recall(QUERY, now=NOW)
+    assert [hit.id for hit in hits] == ["a", "d", "b", "c"]
+    assert [hit.distance for hit in hits] == pytest.approx(
+        [1 - np.cos(angle) for angle in (0.1, 0.2, 0.3, 0.7)], abs=1e-3
     )
-    best = passages.best_of(hits, pa.array(["b", "a"]), np.array([0.5, 1.0]))
-    # b's own vector is as near as its passage.
-    assert best.part.tolist() == [-1, 3]
-    assert best.start.tolist() == [-1, 30]
-    none = passages.best_of(hits.slice(0, 0), pa.array(["b", "a"]), np.array([0.5, 1.0]))
-    assert none.part.tolist() == [-1, -1]
-    assert none.distance.tolist() == [0.5, 1.0]
-    assert passages.best_of(hits, pa.array([], pa.string()), np.array([])).part.tolist() == []
+    assert [hit.passage for hit in hits] == [text[10:20], text + "d", text + "b", text + "c"]
 
 
-@given(st.data())
-def test_best_of_is_the_plain_minimum(data: Any) -> None:
-    ids = [f"m{n}" for n in range(6)]
-    hit = st.tuples(st.sampled_from(ids), st.integers(0, 9), st.sampled_from([0.0, 0.25, 0.5, 1.5]))
-    drawn = data.draw(st.lists(hit, unique_by=lambda row: row[:2]))
-    asked = data.draw(st.permutations(ids))[:4]
-    own = np.array(data.draw(st.lists(st.sampled_from([0.25, 1.0]), min_size=4, max_size=4)))
-    hits = pa.table(
-        {
-            "chunk_id": pa.array([row[0] for row in drawn], pa.string()),
-            **{
-                name: pa.array([row[1] for row in drawn], pa.uint32())
-                for name in passages.COLUMNS[1:]
-            },
-            "_distance": pa.array([row[2] for row in drawn], pa.float32()),
-        }
-    )
-    best = passages.best_of(hits, pa.array(asked), own)
-    for place, name in enumerate(asked):
-        candidates = [(own[place], -1), *((d, part) for i, part, d in drawn if i == name)]
-        assert (best.distance[place], best.part[place]) == min(candidates)
-
-
-def test_found_by_what_is_said_in_the_middle(lake: ailake.Lake) -> None:
-    """From a Chinese text to its passage, by words alone."""
+@pytest.mark.usefixtures("on_disk")
+def test_found_by_what_is_said_in_the_middle(lake: ailake.Lake, memory: ailake.Memory) -> None:
+    """From a Chinese text to its passage."""
     needle = "王峰的女儿在挪威学小提琴。"
     text = CHINESE * 100 + needle + JAPANESE * 100
-    cut = split(text, window=100)
-    vectors = lake.embedder.embed_documents([passage.of(text) for passage in cut])
-    passages.append(
-        lake.store, passage_rows({"zh": cut}, vectors, scope=SCOPE, embedder_id=lake.embedder_id)
-    )
-    wall = parse_where({"agent_id": "ana-bot"}, filter_kinds("passages"))
-    query = lake.embedder.embed_query("谁在挪威学小提琴")
-    hits = passages.nearest_passages(dataset(lake), query, wall, limit=3).columns
-    whole = lake.embedder.embed_documents([text])[0]
-    own = np.array([1 - float(whole @ query)])
-    best = passages.best_of(hits, pa.array(["zh"]), own)
-    assert needle in text[best.start[0] : best.end[0]]
-    assert best.distance[0] < own[0]
-
-
-def test_an_index_does_not_change_the_distances(
-    lake: ailake.Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(passages, "_FEW", 500)
-    rng = np.random.default_rng(7)
-    vectors = rng.normal(size=(2_000, DIM)).astype(np.float32)
-    cut = {f"m{n}": [Passage(0, 5), Passage(5, 9)] for n in range(1_000)}
+    (whole,) = lake.embedder.embed_documents([text])
+    made = memory.remember(text, vector=whole, now=NOW)
+    cut = {made.id: split(text, window=100)}
+    vectors = lake.embedder.embed_documents([one.of(text) for one in cut[made.id]])
     passages.append(
         lake.store, passage_rows(cut, vectors, scope=SCOPE, embedder_id=lake.embedder_id)
     )
-    plain = nearest(lake, limit=20)
-    lake.table("passages").to_lance().create_index(
-        "embedding", "IVF_SQ", metric="cosine", num_partitions=1
-    )
-    indexed = nearest(lake, limit=20)
-    assert (plain.true_distances, indexed.true_distances) == (True, False)
-    assert indexed.columns["_distance"].to_pylist()[:10] == pytest.approx(
-        plain.columns["_distance"].to_pylist()[:10], abs=1e-3
-    )
-    half = nearest(lake, limit=600, memory_ids=[f"m{n}" for n in range(0, 1_000, 2)])
-    assert half.columns.num_rows >= 600
-    assert not half.true_distances
-    assert nearest(lake, limit=5, memory_ids=["m1"]).true_distances
-    assert nearest(lake, limit=None).true_distances
+    lake.flush()
+    (hit,) = memory.recall("谁在挪威学小提琴", mode="vector", now=NOW)
+    assert needle in hit.passage
+    assert len(hit.passage) <= 100
+
+
+@pytest.mark.usefixtures("on_disk", "short_lists")
+def test_a_memory_behind_another_with_many_passages(
+    lake: ailake.Lake, memory: ailake.Memory
+) -> None:
+    """One that fills the list of passages hides no other, far as that is by its own vector."""
+    near = [{"id": f"n{n}", "text": f"n{n}", "vector": unit(0.3 + n / 1_000)} for n in range(300)]
+    far = [{"id": name, "text": name, "vector": unit(1.5)} for name in ("many", "one")]
+    memory.remember_many([*near, *far], judge=False, now=NOW)
+    passages.append(lake.store, rows({"many": [0.1] * 90, "one": [1.4, 0.15]}))
+    hits = memory.recall(QUERY, limit=3, now=NOW)
+    assert [hit.id for hit in hits] == ["many", "one", "n0"]
+    assert hits.exact
+    hits = memory.recall(QUERY, limit=200, now=NOW)
+    assert [hit.id for hit in hits] == ["many", "one", *(f"n{n}" for n in range(198))]
+    assert hits.scored == 302
+
+
+@pytest.mark.usefixtures("on_disk", "short_lists")
+def test_passages_that_are_numbered_anew(lake: ailake.Lake, memory: ailake.Memory) -> None:
+    """Their vectors are kept in memory under their numbers."""
+    angles = {f"m{n}": [1.4, 0.05 * n] for n in range(1, 20)}
+
+    def found() -> dict[str, float]:
+        hits = memory.recall(QUERY, limit=30, now=NOW)
+        return {hit.id: round(float(np.arccos(1 - hit.distance)), 2) for hit in hits}
+
+    far = [{"id": name, "text": name, "vector": unit(1.5)} for name in angles]
+    memory.remember_many(far, judge=False, now=NOW)
+    passages.append(lake.store, rows(angles))
+    assert found() == {name: pytest.approx(near, abs=0.01) for name, (_, near) in angles.items()}
+    gone = [f"m{n}" for n in range(3, 12)]
+    memory.forget(gone)
+    angles = {name: parts for name, parts in angles.items() if name not in gone}
+    assert found() == {name: pytest.approx(near, abs=0.01) for name, (_, near) in angles.items()}

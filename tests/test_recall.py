@@ -102,7 +102,7 @@ def test_filters_run_before_the_top_k(memory: ailake.Memory) -> None:
         hits = memory.recall(near, limit=10, where=where, now=NOW)
         assert sorted(hit.text for hit in hits) == [f"r{n}" for n in range(5)]
         assert hits.exact
-    assert not memory.recall(near, limit=10, now=NOW).exact
+    assert memory.recall(near, limit=10, now=NOW).exact
 
 
 @pytest.mark.usefixtures("on_disk")
@@ -133,13 +133,9 @@ def test_recall_over_an_index(lake: ailake.Lake, memory: ailake.Memory, kind: st
     assert told == pytest.approx([hit.distance for hit in exact], abs=2e-3)
 
 
-@pytest.mark.usefixtures("on_disk")
-def test_exact_leaves_the_index_alone(
-    lake: ailake.Lake, memory: ailake.Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("on_disk", "short_lists")
+def test_exact_leaves_the_index_alone(lake: ailake.Lake, memory: ailake.Memory) -> None:
     """A coarse index loses some of the nearest from a short list; exact=True must not."""
-    monkeypatch.setattr("ailake.recalling.MIN_POOL", 10)
-    monkeypatch.setattr("ailake.recalling.POOL_FACTOR", 1)
     vectors = np.random.default_rng(2).normal(size=(1_000, 64))
     items = [{"text": f"m{n}", "id": f"m{n}", "vector": v} for n, v in enumerate(vectors)]
     memory.remember_many(items, judge=False, now=NOW)
@@ -149,8 +145,12 @@ def test_exact_leaves_the_index_alone(
     stored = vectors.astype(np.float16).astype(np.float64)
     near = 1 - stored @ query / np.linalg.norm(stored, axis=1) / np.linalg.norm(query)
     best = [f"m{n}" for n in np.argsort(near)[:10]]
-    assert [hit.id for hit in memory.recall(query, exact=True, now=NOW, touch=False)] == best
-    assert [hit.id for hit in memory.recall(query, now=NOW, touch=False)] != best
+    hits = memory.recall(query, exact=True, now=NOW, touch=False)
+    assert [hit.id for hit in hits] == best
+    assert hits.exact
+    hits = memory.recall(query, now=NOW, touch=False)
+    assert [hit.id for hit in hits] != best
+    assert (hits.exact, hits.bound_held) == (False, True)
 
 
 def test_speaker_and_date_are_embedded_but_not_stored_in_the_text(memory: ailake.Memory) -> None:

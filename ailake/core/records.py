@@ -161,7 +161,9 @@ class SearchReport:
         listed: Length of each list that was asked for: nearest, heaviest, words.
         widened: Lists that had to be longer than at first, in that order.
         index: The approximate index that was used, or empty.
-        index_recall: Its measured recall, None where there is none or it is unknown.
+        index_kind: The engine's name for its kind, such as IVF_SQ; empty without one.
+        index_recall: Its measured recall, the share of the truly nearest that it lists; None where
+            there is none or it is unknown. Where passages have an index of their own, the lower.
     """
 
     exact: bool
@@ -170,6 +172,7 @@ class SearchReport:
     listed: Mapping[str, int] = field(default_factory=dict)
     widened: tuple[str, ...] = ()
     index: str = ""
+    index_kind: str = ""
     index_recall: float | None = None
 
 
