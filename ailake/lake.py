@@ -14,6 +14,7 @@ from ailake.core.records import Scope
 from ailake.core.schema import SCOPE_COLUMNS, table_spec
 from ailake.embed import Embedder, StoredEmbedder, resolve_embedder
 from ailake.errors import EmbedderMismatchError, InvalidInputError, NotFoundError
+from ailake.ledger import Ledger
 from ailake.memory import Memory
 from ailake.reading import MemoryReader
 from ailake.storage.lake import create_store, lake_exists, open_store
@@ -107,6 +108,10 @@ class Lake:
             raise InvalidInputError.of("scopes", got=wanted, wanted="at least one Scope")
         self.store.settle()
         return MemoryReader(self.store, self.embedder, wanted)
+
+    def ledger(self) -> Ledger:
+        """Return the provenance ledger: what happened to memories, a hash chain per scope."""
+        return Ledger(self.store)
 
     def scan(self, name: str) -> "pl.LazyFrame":
         """Return a table as a polars lazy frame: every scope, every row whatever its state.

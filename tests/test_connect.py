@@ -119,7 +119,7 @@ def test_hidden_files_and_file_uris_are_fine(tmp_path: Path) -> None:
         assert lake.uri == str(tmp_path)
 
 
-@pytest.mark.parametrize("missing", ["episodic", "accesses", "passages"])
+@pytest.mark.parametrize("missing", ["episodic", "accesses", "passages", "ledger"])
 def test_an_interrupted_creation_is_completed(tmp_path: Path, missing: str) -> None:
     ailake.connect(tmp_path, embedder="hashing:8").close()
     shutil.rmtree(tmp_path / f"{missing}.lance")
@@ -128,18 +128,19 @@ def test_an_interrupted_creation_is_completed(tmp_path: Path, missing: str) -> N
         assert lake.memory(agent_id="a").recall("tea")[0].text == "tea"
 
 
-def test_a_table_that_came_with_a_later_release_is_added(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["passages", "ledger"])
+def test_a_table_that_came_with_a_later_release_is_added(tmp_path: Path, name: str) -> None:
     with ailake.connect(tmp_path, embedder="hashing:8") as lake:
         lake.memory(agent_id="a").remember("tea")
-    shutil.rmtree(tmp_path / "passages.lance")
+    shutil.rmtree(tmp_path / f"{name}.lance")
     with ailake.connect(tmp_path) as lake:
         assert [table.name for table in lake.stats().tables] == list(TABLES)
-        assert lake.table("passages").schema.equals(
-            arrow_schema("passages", dim=8, embedder_id="hashing-v1-8"), check_metadata=True
+        assert lake.table(name).schema.equals(
+            arrow_schema(name, dim=8, embedder_id="hashing-v1-8"), check_metadata=True
         )
-        assert lake.scan("passages").collect().height == lake.table("passages").count_rows() == 0
+        assert lake.scan(name).collect().height == lake.table(name).count_rows()
         assert lake.verify() == ()
-    assert (tmp_path / "passages.lance").is_dir()
+    assert (tmp_path / f"{name}.lance").is_dir()
 
 
 def test_a_newer_lake_is_refused(lake: ailake.Lake) -> None:
@@ -224,7 +225,9 @@ with ailake.connect(sys.argv[1]) as lake:
     assert [hit.text for hit in memory.recall("tea")] == ["tea"]
     assert memory.get("t").access_count == 0
     assert lake.scan("passages").collect().height == 0
-    assert len(lake.stats().tables) == 3
+    assert all(entry.event == "create" for entry in lake.ledger().entries(memory.scope))
+    assert lake.ledger().verify() == ()
+    assert len(lake.stats().tables) == 4
     assert lake.verify() == ()
     for write in (
         lambda: memory.remember("x"),
@@ -245,7 +248,7 @@ print("refused")
 """
 
 
-@pytest.mark.parametrize("lacks", ["", "passages"])
+@pytest.mark.parametrize("lacks", ["", "passages", "ledger"])
 def test_a_read_only_folder(tmp_path_factory: pytest.TempPathFactory, lacks: str) -> None:
     """Root may write anywhere, so the child gives up being root once it has imported."""
     folder = tmp_path_factory.mktemp("read-only")

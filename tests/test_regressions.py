@@ -23,7 +23,7 @@ NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-@pytest.mark.parametrize("name", ["episodic", "accesses", "passages"])
+@pytest.mark.parametrize("name", ["episodic", "accesses", "passages", "ledger"])
 def test_a_creation_killed_before_the_first_manifest(tmp_path: Path, name: str) -> None:
     (tmp_path / f"{name}.lance" / "_transactions").mkdir(parents=True)
     with ailake.connect(tmp_path, embedder="hashing:8") as lake:

@@ -3,6 +3,7 @@
 docs/ledger.md describes every byte that is hashed.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -22,6 +23,7 @@ TAG = b"ailake-ledger"
 GENESIS = bytes(32).hex()
 
 _MAX_UINT64 = 2**64 - 1
+_HASH = re.compile("[0-9a-f]{64}")
 
 
 class LedgerEvent(StrEnum):
@@ -281,8 +283,7 @@ def refuse_unknown(version: int) -> None:
 
 
 def _check_hash(value: object, *, name: str) -> None:
-    digits = set("0123456789abcdef")
-    if not isinstance(value, str) or len(value) != len(GENESIS) or not digits.issuperset(value):
+    if not isinstance(value, str) or not _HASH.fullmatch(value):
         raise InvalidInputError.of(name, got=value, wanted="64 hexadecimal digits")
 
 

@@ -23,6 +23,8 @@ class Erasure(StrEnum):
     """What forget and purge do to a table's rows of an erased memory."""
 
     DELETE = "delete"
+    # For what holds ids and hashes alone.
+    KEEP = "keep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +193,46 @@ PASSAGES = TableSpec(
     ),
 )
 
+_HASH = pa.binary(32)
+# No finer than what is hashed: every change of it must be found.
+_MICROS = pa.timestamp("us", tz="UTC")
+
+LEDGER = TableSpec(
+    name="ledger",
+    version=1,
+    meaning="what happened to memories, a hash chain per scope; docs/ledger.md has the bytes",
+    scope=SCOPE_COLUMNS,
+    memory_column="subject_id",
+    forget=Erasure.KEEP,
+    purge=Erasure.KEEP,
+    columns=(
+        Column("entry_id", _TEXT, "id of the entry, unique in its scope"),
+        *_SCOPE,
+        Column("sequence", pa.uint64(), "place in the scope's chain, from 0 without a gap"),
+        Column(
+            "event",
+            _TEXT,
+            "create, modify, merged, update, restore, forget_intent, memory_forget, forget_void",
+        ),
+        Column("subject_id", _TEXT, "id of the memory that it happened to"),
+        Column("payload_hash", _HASH, "SHA-256 of the memory as it was then"),
+        Column("previous_hash", _HASH, "hash of the entry before, zeros for the first"),
+        Column("hash", _HASH, "SHA-256 of all of the entry but this"),
+        Column("parents", pa.list_(_TEXT), "ids of the earlier entries that it follows from"),
+        Column("timestamp", _MICROS, "when it happened", unit="us since 1970, UTC"),
+        Column(
+            "source_version",
+            pa.uint64(),
+            "version of episodic up to which the ledger tells all, with this entry",
+            unit="table version",
+        ),
+        Column("source_row", pa.uint64(), "stable id of the memory's row in episodic"),
+        Column("chain_version", pa.uint32(), "version of the encoding that is hashed"),
+    ),
+)
+
 # Made and tagged in this order: a lake or a tag that lacks the last was interrupted.
-TABLES: dict[str, TableSpec] = {spec.name: spec for spec in (ACCESSES, PASSAGES, EPISODIC)}
+TABLES: dict[str, TableSpec] = {spec.name: spec for spec in (ACCESSES, PASSAGES, LEDGER, EPISODIC)}
 
 
 def table_spec(name: str) -> TableSpec:
@@ -266,6 +306,7 @@ def filter_kinds(name: str) -> dict[str, ColumnKind]:
         pa.uint32(): ColumnKind.UINT32,
         pa.uint64(): ColumnKind.UINT64,
         INSTANT: ColumnKind.TIMESTAMP,
+        _MICROS: ColumnKind.TIMESTAMP,
     }
     return {
         c.name: kinds[c.type]

@@ -215,6 +215,10 @@ class Store:
         self.settle()
         self.drainer.finish()
 
+    def flush_ledger(self) -> None:
+        """Settle what was logged, so that the ledger can tell of it."""
+        self.settle()
+
     def settle_stale(self) -> None:
         """Commit what another process logged a while ago and did not live to commit."""
         self.ensure_open()

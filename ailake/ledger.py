@@ -1,0 +1,104 @@
+"""The provenance ledger of a lake: what ``lake.ledger()`` returns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ailake.core.chain import BrokenEntry, LedgerEntry, LedgerHead, refuse_unknown
+from ailake.core.drafts import check_id
+from ailake.core.filters import conjunction
+from ailake.core.ledger_rows import entries_of
+from ailake.core.records import Scope
+from ailake.errors import InvalidInputError
+from ailake.storage import ledger as chains
+from ailake.storage.retries import reading_again
+from ailake.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What happened to the memories of a lake, a hash chain per scope; made by ``lake.ledger()``.
+
+    Every read sees what was done so far, by whatever process; where nothing can be written, and
+    in a view of the past, it sees what the table has.
+    """
+
+    store: Store
+
+    def entries(
+        self,
+        scope: Scope,
+        *,
+        subject_id: str | None = None,
+        start: int = 0,
+        limit: int | None = None,
+    ) -> list[LedgerEntry]:
+        """Return entries of a scope's chain, in its order.
+
+        Args:
+            scope: Whose chain.
+            subject_id: Only those about this memory.
+            start: The first place in the chain to return.
+            limit: So many places at most, where given.
+
+        Raises:
+            InvalidInputError: An argument is wrong.
+            SchemaMismatchError: An entry was written by a newer release.
+        """
+        wall = chains.in_scope(_checked(scope))
+        wanted = chains.predicate(_places(start, limit))
+        about = None if subject_id is None else {"subject_id": check_id(subject_id)}
+        where = conjunction(wall, wanted, chains.predicate(about))
+        self.store.flush_ledger()
+        table = self.store.tables[chains.LEDGER]
+        rows = reading_again(lambda: chains.read_chain(table.snapshot(), where))
+        entries = list(entries_of(rows))
+        for entry in entries:
+            refuse_unknown(entry.chain_version)
+        return entries
+
+    def head(self, scope: Scope) -> LedgerHead | None:
+        """Return the last entry's place and hash, to be pinned elsewhere; None where none is.
+
+        Raises:
+            SchemaMismatchError: It was written by a newer release.
+        """
+        wanted = _checked(scope)
+        self.store.flush_ledger()
+        table = self.store.tables[chains.LEDGER]
+        return reading_again(lambda: chains.heads_of(table.snapshot(), [wanted])).get(wanted)
+
+    def verify(
+        self, scope: Scope | None = None, *, head: LedgerHead | None = None
+    ) -> tuple[BrokenEntry, ...]:
+        """Return the first entry that does not hold of each chain that has one; none: all hold.
+
+        Args:
+            scope: Whose chain; default: all of them.
+            head: A head of that scope that was pinned earlier, whose entry must still be there.
+
+        Raises:
+            InvalidInputError: ``head`` is of another scope.
+        """
+        if head is not None and head.scope != scope:
+            raise InvalidInputError.of("head", got=head, wanted=f"a LedgerHead of scope {scope}")
+        wanted = None if scope is None else _checked(scope)
+        self.store.flush_ledger()
+        table = self.store.tables[chains.LEDGER]
+        if wanted is None:
+            return reading_again(lambda: chains.check_chains(table.snapshot()))
+        return reading_again(lambda: chains.check_chain(table.snapshot(), wanted, head=head))
+
+
+def _checked(scope: object) -> Scope:
+    if not isinstance(scope, Scope):
+        raise InvalidInputError.of("scope", got=scope, wanted="a Scope")
+    return scope
+
+
+def _places(start: int, limit: int | None) -> Mapping[str, object]:
+    for name, value in (("start", start), ("limit", 0 if limit is None else limit)):
+        if type(value) is not int or not 0 <= value < 2**63:
+            raise InvalidInputError.of(name, got=value, wanted="an integer from 0 to 2^63 - 1")
+    if limit is None:
+        return {"sequence": {"gte": start}}
+    return {"sequence": {"gte": start, "lt": start + limit}}

@@ -1,0 +1,195 @@
+"""The ``ledger`` table: reading the chains of scopes, and linking new entries to their heads.
+
+Two writers must never link to the same head. The engine lets appends pass each other, so entries
+are committed as an update that names the table's last fragment, unchanged: whoever was second
+gets a conflict, reads the heads anew and links again. On a local disk a lock keeps writers from
+getting that far.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance.commit import CommitConflictError
+from lance.file import LanceFileSession
+from lance.fragment import FragmentMetadata, write_fragments
+
+from ailake.core.chain import BrokenEntry, LedgerHead, append, head_of, refuse_unknown, verify
+from ailake.core.filters import Predicate, conjunction, disjunction, parse_where
+from ailake.core.ledger_rows import entries_of, entry_rows, scopes_of
+from ailake.core.recording import Latest, Records, Told
+from ailake.core.records import Scope
+from ailake.core.schema import SCOPE_COLUMNS, filter_kinds
+from ailake.storage.columns import guard
+from ailake.storage.locks import exclusive
+from ailake.storage.retries import with_retries
+from ailake.storage.table import IN_LIST, Table, payload, read_rows
+
+LEDGER = "ledger"
+
+# More scopes than these are looked up by reading where all of them end.
+_FEW_SCOPES = 16
+
+_KINDS = filter_kinds("ledger")
+_TOLD = ("entry_id", "subject_id", "sequence", "event", "payload_hash")
+
+
+def predicate(where: Mapping[str, object] | None) -> Predicate:
+    """Compile a ``where`` over the columns of ``ledger``."""
+    return parse_where(where, _KINDS)
+
+
+def in_scope(scope: Scope) -> Predicate:
+    """Return the wall around a scope's chain."""
+    return predicate(asdict(scope))
+
+
+def read_chain(dataset: lance.LanceDataset, where: Predicate) -> pa.Table:
+    """Return the entries that satisfy ``where``, scope by scope in the order of their chain."""
+    rows = read_rows(dataset, dataset.schema.names, where)
+    order = [(name, "ascending") for name in (*SCOPE_COLUMNS, "sequence")]
+    return rows.take(pc.sort_indices(rows, sort_keys=order))
+
+
+def heads_of(dataset: lance.LanceDataset, scopes: Collection[Scope]) -> dict[Scope, LedgerHead]:
+    """Return the last entry of each of the scopes that has one.
+
+    Raises:
+        SchemaMismatchError: One is of a chain version that this release does not know.
+    """
+    few = len(scopes) <= _FEW_SCOPES
+    where = disjunction(*map(in_scope, scopes)) if few and scopes else predicate(None)
+    rows = read_rows(dataset, ("entry_id", *SCOPE_COLUMNS, "sequence"), where, with_row_id=True)
+    if not rows.num_rows:
+        return {}
+    found, codes = scopes_of(rows)
+    order = np.argsort(rows["sequence"].to_numpy(), kind="stable")
+    last = np.zeros(len(found), np.int64)
+    last[codes[order]] = order  # Of those with the same code the last one stays.
+    wanted = [n for n, scope in enumerate(found) if scope in set(scopes)]
+    row_ids = rows["_rowid"].to_numpy()[last[wanted]]
+    ends = payload(dataset, row_ids, ("sequence", "hash", "chain_version")).to_pylist()
+    for end in ends:
+        refuse_unknown(end["chain_version"])
+    return {
+        found[n]: LedgerHead(found[n], end["sequence"], end["hash"].hex())
+        for n, end in zip(wanted, ends, strict=True)
+    }
+
+
+def latest_of(dataset: lance.LanceDataset, subjects: Collection[tuple[Scope, str]]) -> Latest:
+    """Return the latest entry about each of some memories, by scope and id."""
+    by_scope: dict[Scope, list[str]] = {}
+    for scope, subject_id in subjects:
+        by_scope.setdefault(scope, []).append(subject_id)
+    found: dict[tuple[Scope, str], Told] = {}
+    for scope, ids in by_scope.items():
+        named = {"subject_id": {"in": ids}} if len(ids) <= IN_LIST else None
+        rows = read_rows(dataset, _TOLD, conjunction(in_scope(scope), predicate(named)))
+        rows = rows.filter(pc.is_in(rows["subject_id"], value_set=pa.array(ids, pa.string())))
+        for row in rows.sort_by("sequence").to_pylist():
+            told = Told(row["entry_id"], row["event"], row["payload_hash"].hex())
+            found[scope, row["subject_id"]] = told
+    return found
+
+
+def check_chain(
+    dataset: lance.LanceDataset, scope: Scope, *, head: LedgerHead | None
+) -> tuple[BrokenEntry, ...]:
+    """Return the first entry of a scope's chain that does not hold, if any."""
+    broken = verify(scope, entries_of(read_chain(dataset, in_scope(scope))), head=head)
+    return () if broken is None else (broken,)
+
+
+def check_chains(dataset: lance.LanceDataset) -> tuple[BrokenEntry, ...]:
+    """Return the first entry that does not hold of each chain that has one, by scope."""
+    entries = entries_of(read_chain(dataset, predicate(None)))
+    found = (verify(scope, chain) for scope, chain in groupby(entries, key=lambda one: one.scope))
+    return tuple(broken for broken in found if broken is not None)
+
+
+def linked(
+    records: Records, heads: Mapping[Scope, LedgerHead]
+) -> tuple[pa.Table, dict[Scope, LedgerHead]]:
+    """Return records as rows that are linked to their scopes' heads, and the heads then."""
+    after = dict(heads)
+    entries = []
+    for scope, told in records.items():
+        chain = append(scope, heads.get(scope), told)
+        entries += chain
+        end = head_of(chain)
+        if end is not None:
+            after[scope] = end
+    return entry_rows(entries), after
+
+
+def append_records(table: Table, root: Path | None, records: Records) -> None:
+    """Append records to the chains of their scopes, in one commit.
+
+    Args:
+        table: The ledger.
+        root: The lake's folder, or None for an object store.
+        records: What happened, by scope.
+
+    Raises:
+        ConflictError: Other writers won every retry; nothing was appended.
+    """
+
+    def attempt() -> None:
+        dataset = table.snapshot()
+        rows, _ = linked(records, heads_of(dataset, records))
+        if rows.num_rows:
+            commit(table, dataset, rows)
+
+    with exclusive(root, LEDGER):
+        with_retries(attempt, what="append to ledger")
+
+
+def commit(table: Table, dataset: lance.LanceDataset, rows: pa.Table) -> int:
+    """Append rows that are linked to the heads of this version; return the version it made.
+
+    Raises:
+        CommitConflictError: Others have appended since; nothing was.
+    """
+    added = write_fragments(rows, dataset, mode="append")
+    guard(table, dataset)
+    transaction = lance.Transaction(read_version=dataset.version, operation=_update(dataset, added))
+    # A first commit has no fragment to name: it must find no other at all.
+    attempts = {} if len(dataset.get_fragments()) else {"max_retries": 0}
+    options = table.storage_options or None
+    try:
+        made = lance.LanceDataset.commit(
+            dataset.uri, transaction, storage_options=options, **attempts
+        )
+    except CommitConflictError:
+        session = LanceFileSession(dataset.uri, storage_options=options)
+        for path in _files(added):
+            session.delete_file(path)
+        raise
+    table.sync(int(made.version))
+    return int(made.version)
+
+
+def _update(
+    dataset: lance.LanceDataset, added: list[FragmentMetadata]
+) -> lance.LanceOperation.BaseOperation:
+    fragments = dataset.get_fragments()
+    if not fragments:
+        return lance.LanceOperation.Overwrite(dataset.schema, added)
+    return lance.LanceOperation.Update(
+        removed_fragment_ids=[],
+        updated_fragments=[fragments[-1].metadata],
+        new_fragments=added,
+        fields_modified=[],
+        fields_for_preserving_frag_bitmap=[],
+        update_mode="rewrite_rows",
+    )
+
+
+def _files(fragments: list[FragmentMetadata]) -> Iterator[str]:
+    return (f"data/{file.path}" for fragment in fragments for file in fragment.files)
