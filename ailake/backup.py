@@ -53,6 +53,8 @@ def backup_store(
 ) -> BackupReport:
     """Copy an open lake; see ``Lake.backup``."""
     store.ensure_open()
+    store.settle()
+    store.record_if_possible()
     committing = None if store.read_only else store.committing
     source = Source(store.location, store.tables, committing=committing)
     return _copy(source, Location.of(uri), storage_options, progress=progress)

@@ -105,7 +105,7 @@ class BulkWriter:
         """
         episodic, journal = self.store.episodic, self.store.journal
         if plan.decided.extensions:
-            episodic.upsert(expiry_rows(plan.decided.extensions))
+            self.store.change(expiry_rows(plan.decided.extensions))
         journal.record_refreshes(self.scope, plan.decided.refreshes)
         if not len(plan.places):
             return None

@@ -91,7 +91,7 @@ class Changer:
             gone = {"state": State.MERGED.value, "merged_into": fresh, "updated_at": now}
             both = [_with_values(row, new), _with_values(row, gone)]
             add_passages(self.store, self.scope, long)
-            self.store.episodic.upsert(pa.concat_tables(both))
+            self.store.change(pa.concat_tables(both))
         return fresh
 
     def restore(self, memory_id: str, *, now: datetime) -> None:
@@ -149,7 +149,7 @@ class Changer:
     def _set(self, memory_id: str, fields: Mapping[str, Any], *, now: datetime) -> None:
         # Only these columns: the engine fills in the others as they are when it commits.
         row = self._row(memory_id).select(["chunk_id", "updated_at", *fields])
-        self.store.episodic.upsert(_with_values(row, {**fields, "updated_at": now}))
+        self.store.change(_with_values(row, {**fields, "updated_at": now}))
 
 
 def _draft_of(record: MemoryRecord) -> Draft:

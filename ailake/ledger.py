@@ -82,7 +82,9 @@ class Ledger:
         if head is not None and head.scope != scope:
             raise InvalidInputError.of("head", got=head, wanted=f"a LedgerHead of scope {scope}")
         wanted = None if scope is None else _checked(scope)
-        self.store.flush_ledger()
+        # Where nothing can be added, what is there is checked all the same.
+        self.store.settle()
+        self.store.record_if_possible()
         table = self.store.tables[chains.LEDGER]
         if wanted is None:
             return reading_again(lambda: chains.check_chains(table.snapshot()))

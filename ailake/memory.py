@@ -293,24 +293,28 @@ class Memory(MemoryReader):
         wanted = None if ids is None else _ids(ids)
         if dry_run:
             self.store.settle()
-            return self._forget(terms, wanted, dry_run=True)
+            return self._forget(terms, wanted, now=None)
         self.store.ensure_writable()
         # Held to the end: nobody merges or restores what is being removed.
         with self.store.committing():
-            return self._forget(terms, wanted, dry_run=False)
+            report = self._forget(terms, wanted, now=instant)
+        # The ledger is told later that they are gone.
+        self.store.upkeep_soon()
+        return report
 
     def _forget(
-        self, terms: Sequence[Predicate], wanted: Sequence[str] | None, *, dry_run: bool
+        self, terms: Sequence[Predicate], wanted: Sequence[str] | None, *, now: datetime | None
     ) -> ForgetReport:
+        """Remove what is meant; without ``now``, only tell what that is."""
         meant = wanted
         if wanted is not None:
             meant = sorted(set(memories.survivors(self.store.rows_view(), wanted)))
         rows = memories.with_merged(self.store, self._matching(terms, meant))
         found = sorted(rows["chunk_id"].to_pylist())
         missing = sorted(set(wanted or ()) - set(found))
-        if not dry_run:
-            memories.remove(self.store, self.scope, rows, also=missing)
-        return ForgetReport(ids=tuple(found), missing=tuple(missing), dry_run=dry_run)
+        if now is not None:
+            memories.remove(self.store, self.scope, rows, also=missing, now=now)
+        return ForgetReport(ids=tuple(found), missing=tuple(missing), dry_run=now is None)
 
     def _matching(self, terms: Sequence[Predicate], ids: Sequence[str] | None) -> pa.Table:
         parts = [None] if ids is None else list(in_lists(ids))

@@ -169,7 +169,7 @@ class Writer:
     def _commit(self, part: Part, plan: Plan) -> None:
         """Write the plan; the rows come last, so that what failed before them has added nothing."""
         if plan.extensions:
-            self.store.episodic.upsert(expiry_rows(plan.extensions))
+            self.store.change(expiry_rows(plan.extensions))
         self.store.journal.record_refreshes(self.scope, plan.refreshes)
         if plan.additions:
             self._commit_passages(part, plan)

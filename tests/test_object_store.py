@@ -107,7 +107,7 @@ def test_backups_between_a_folder_and_object_stores(
         memory.recall("n8", now=NOW)
         report = lake.backup(there, storage_options=options)
         whole = contents(lake)
-    assert (report.target, report.rows) == (there, 299 + 20)
+    assert (report.target, report.rows) == (there, 299 + 20 + 302)
     again = ailake.restore_lake(there, beside, storage_options=options)
     assert (again.rows, again.files) == (report.rows, report.files)
     back = ailake.restore_lake(there, tmp_path / "back", storage_options=options)
@@ -143,6 +143,23 @@ def test_an_index_on_an_object_store(options: dict[str, str]) -> None:
         kept = {index.name: index for index in other.stats().tables[-1].indexes}
         assert kept["embedding_idx"].recall == done.recall
         assert kept["chunk_text_idx"].indexed_rows == kept["state_idx"].indexed_rows == 1_200
+
+
+def test_the_ledger_on_an_object_store(options: dict[str, str]) -> None:
+    uri = "s3://lakes/ledger"
+    with ailake.connect(uri, embedder="hashing:64", storage_options=options) as lake:
+        memory = lake.memory(agent_id="a")
+        memory.remember("tea", id="t", now=NOW)
+        memory.remember("coffee", id="c", now=NOW)
+        memory.update("t", importance=1.0, now=NOW)
+        memory.forget("c", now=NOW)
+        ledger = lake.ledger()
+        told = [(str(entry.event), entry.subject_id) for entry in ledger.entries(memory.scope)]
+        assert sorted(told[:2]) == [("create", "c"), ("create", "t")]
+        assert told[2:] == [("update", "t"), ("forget_intent", "c"), ("memory_forget", "c")]
+        assert ledger.verify() == ()
+    with ailake.connect(uri, storage_options=options) as lake:
+        assert len(lake.ledger().entries(ailake.Scope("a"))) == 5
 
 
 def test_an_unfinished_backup_on_an_object_store(options: dict[str, str], tmp_path: Path) -> None:

@@ -83,6 +83,17 @@ class Change:
         return str(self.row["chunk_id"])
 
     @property
+    def modifies(self) -> bool:
+        """Whether it is new, and stands in the place of another."""
+        return self.is_new and bool(self.row["decision"] == Decision.MODIFY.value)
+
+    @property
+    def written_at(self) -> datetime:
+        """When: what stands in another's place was created when that was."""
+        instant: datetime = self.row["created_at"]
+        return instant if self.is_new and not self.modifies else self.row["updated_at"]
+
+    @property
     def relatives(self) -> tuple[str, ...]:
         """Ids of the memories that its entry may follow from."""
         return tuple(filter(None, (self.subject_id, str(self.row["merged_into"]))))
@@ -113,6 +124,8 @@ def records_of(
 ) -> Records:
     """Return what is to be recorded of changed rows, by scope.
 
+    A row that was written again as it was is no event.
+
     Args:
         changes: In the order of their writing.
         latest: What was said of them and their relatives.
@@ -129,6 +142,8 @@ def records_of(
     for change in changes:
         key = change.scope, change.subject_id
         own = known.get(key)
+        if own is not None and own.payload_hash == change.payload_hash:
+            continue
         event = _event(change, own)
         others = [change.subject_id, str(change.row["merged_into"]), replaced.get(key, "")]
         parents = (known.get((change.scope, other)) for other in others)
@@ -137,7 +152,7 @@ def records_of(
             event=event,
             subject_id=change.subject_id,
             payload_hash=change.payload_hash,
-            timestamp=change.row["created_at" if change.is_new else "updated_at"],
+            timestamp=change.written_at,
             parents=tuple(told.id for told in parents if told),
             source_version=source_version,
             source_row=change.row["_rowid"],
@@ -151,8 +166,7 @@ def _event(change: Change, told: Told | None) -> LedgerEvent:
     if change.row["state"] == State.MERGED.value:
         return LedgerEvent.MERGED
     if change.is_new:
-        modifies = change.row["decision"] == Decision.MODIFY.value
-        return LedgerEvent.MODIFY if modifies else LedgerEvent.CREATE
+        return LedgerEvent.MODIFY if change.modifies else LedgerEvent.CREATE
     if told is not None and told.event == LedgerEvent.MERGED:
         return LedgerEvent.RESTORE
     return LedgerEvent.UPDATE
@@ -160,7 +174,7 @@ def _event(change: Change, told: Told | None) -> LedgerEvent:
 
 def intents_of(
     scope: Scope,
-    rows: Mapping[str, int],
+    rows: Mapping[int, str],
     latest: Latest,
     ids: Iterator[str],
     *,
@@ -171,14 +185,14 @@ def intents_of(
 
     Args:
         scope: The memories'.
-        rows: The row of each memory, by the memory's id.
+        rows: The id of each memory, by its row.
         latest: What was said of them.
         ids: Ids for the entries.
         now: When they are removed.
         source_version: The version of ``episodic`` that is told up to.
     """
     records = []
-    for subject_id, row in rows.items():
+    for row, subject_id in rows.items():
         told = latest.get((scope, subject_id))
         record = LedgerRecord(
             id=next(ids),

@@ -148,7 +148,7 @@ def _apply(store: "Store", plan: DrainPlan) -> None:
     for memory_id, fresh in plan.moved.items():
         logger.warning("id %r was taken by another scope; stored as %r", memory_id, fresh)
     if plan.extensions:
-        store.episodic.upsert(expiry_rows(plan.extensions))
+        store.change(expiry_rows(plan.extensions))
     for scope in {scope for scope, _ in plan.refreshes}:
         notes = [note for other, note in plan.refreshes if other == scope]
         store.journal.record_refreshes(scope, notes)

@@ -189,6 +189,7 @@ def open_store(
     journal = Journal(tables["accesses"], buffer=buffer)
     store = Store(location, identity, tables, journal, read_only, log)
     settle_if_possible(store)
+    store.record_if_possible()
     return store
 
 

@@ -281,8 +281,10 @@ def with_merged(store: "Store", rows: pa.Table) -> pa.Table:
         rows = pa.concat_tables([rows, more], promote_options="default")  # Some are nullable.
 
 
-def remove(store: "Store", scope: Scope, rows: pa.Table, *, also: Sequence[str]) -> None:
-    """Delete rows of a scope, then their passages and journal entries.
+def remove(
+    store: "Store", scope: Scope, rows: pa.Table, *, also: Sequence[str], now: datetime
+) -> None:
+    """Delete rows of a scope, once the ledger says so, then their passages and journal entries.
 
     Args:
         store: The lake.
@@ -290,8 +292,12 @@ def remove(store: "Store", scope: Scope, rows: pa.Table, *, also: Sequence[str])
         rows: ``chunk_id`` and ``_rowid`` of the memories.
         also: Ids whose rows are gone already, but perhaps not their entries, where an earlier
             removal died half-way.
+        now: When they are removed.
     """
-    store.episodic.delete_rows(rows["_rowid"].to_pylist())
+    row_ids = rows["_rowid"].to_pylist()
+    named = dict(zip(row_ids, rows["chunk_id"].to_pylist(), strict=True))
+    store.recorder.announce(store, scope, named, now=now)
+    store.episodic.delete_rows(row_ids)
     gone = [*rows["chunk_id"].to_pylist(), *also]
     passages.remove(store, scope, gone)
     store.journal.forget(scope, gone)

@@ -43,6 +43,7 @@ def create_tag(store: Store, name: object) -> None:
         raise InvalidInputError.of("tag", got=name, wanted="a name that is not taken")
     root = store.location.root
     with exclusive(root, DECAY), store.committing():
+        store.record_if_possible()
         for table_name in TABLES:
             table = store.tables[table_name]
             dataset = table.fresh()

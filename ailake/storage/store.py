@@ -1,8 +1,9 @@
 """The open tables of a lake, its journal and its log."""
 
+import logging
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -15,18 +16,22 @@ from ailake.core.accesses import NO_ENTRIES, AccessEvent, Entries
 from ailake.core.log import WaitingRow
 from ailake.core.records import Scope
 from ailake.core.rows import to_pylist
-from ailake.errors import InvalidInputError, ReadOnlyError
+from ailake.errors import AilakeError, InvalidInputError, ReadOnlyError
 from ailake.storage.draining import committing, settle, settle_logged, settle_stale
 from ailake.storage.held import HeldScopes
 from ailake.storage.indexes import keep_current
 from ailake.storage.journal import MANY_BUFFERED, Journal
 from ailake.storage.keys import Keys
 from ailake.storage.location import Location
+from ailake.storage.locks import WRITE, LockedError, exclusive
 from ailake.storage.log import Log
+from ailake.storage.recording import Recorder
 from ailake.storage.table import Table
 from ailake.storage.upkeep import Drainer
 from ailake.storage.view import ReadView
 from ailake.storage.weight_lists import WeightLists
+
+logger = logging.getLogger("ailake")
 
 # From so many memories in the log on it is drained at once; beyond the second number the writer
 # waits for it.
@@ -52,6 +57,7 @@ class Store:
         keys: Where ids and duplicate keys are in ``episodic``.
         held: Scopes that are held in memory for recall.
         weights: What the memories of larger ones weigh.
+        recorder: What tells the ledger of what is committed.
         drained_later: In a view of the past what had been logged by then and was drained later.
     """
 
@@ -66,6 +72,7 @@ class Store:
     weights: WeightLists = field(init=False)
     drained_later: pa.Table | None = None
     drainer: Drainer = field(init=False)
+    recorder: Recorder = field(default_factory=Recorder)
     _without_logged: int = 0
     _incarnations: tuple[int, ...] = ()
     _logged_then: tuple[WaitingRow, ...] = field(init=False)
@@ -211,13 +218,40 @@ class Store:
             self.journal.flush()
 
     def flush(self) -> None:
-        """Settle, and see upkeep through."""
-        self.settle()
+        """Settle, tell the ledger, and see upkeep through."""
+        self.flush_ledger()
         self.drainer.finish()
 
     def flush_ledger(self) -> None:
-        """Settle what was logged, so that the ledger can tell of it."""
+        """Settle, and bring the ledger up to date with it, where it can be written."""
         self.settle()
+        if not self.read_only and not self.is_gone():
+            self._record()
+
+    def record_if_possible(self) -> None:
+        """Bring the ledger up to date; where that fails, the next write or flush tries again."""
+        try:
+            if not self.read_only and not self.is_gone():
+                self._record()
+        except (OSError, RuntimeError, ValueError, AilakeError):
+            logger.warning("the ledger could not be brought up to date", exc_info=True)
+
+    def _record(self) -> None:
+        self.recorder.catch_up(self, alone=False)
+        root = self.location.root
+        if self.recorder.is_waiting and root is not None:
+            # Who holds the write lock may be removing it; otherwise nobody is any more.
+            with suppress(LockedError), exclusive(root, WRITE, wait=False):
+                self.recorder.catch_up(self, alone=True)
+
+    def change(self, rows: pa.Table) -> None:
+        """Write over stored memories, once the ledger tells what they were.
+
+        Args:
+            rows: As ``Table.upsert`` takes them.
+        """
+        self.recorder.catch_up(self, alone=False)
+        self.episodic.upsert(rows)
 
     def settle_stale(self) -> None:
         """Commit what another process logged a while ago and did not live to commit."""
@@ -237,6 +271,7 @@ class Store:
         self.drainer.stop()
         try:
             self.settle()
+            self.record_if_possible()
             if self._written:
                 self.keep_indexes_current()
         finally:
@@ -278,5 +313,6 @@ def _settled(reference: "weakref.ref[Store]") -> bool:
         # Moved or removed: whoever writes there again wakes the thread again.
         return False
     store.settle()
+    store.record_if_possible()
     store.keep_indexes_current()
     return True

@@ -1,0 +1,314 @@
+"""Recording in the ledger what the tables say has happened.
+
+Nothing that only adds memories waits for the ledger. Afterwards, the rows of ``episodic`` that are
+newer than what the ledger tells are read, by the versions that the engine keeps for every row, and
+recorded in the same commit with the version that the ledger then tells up to. So each is recorded
+exactly once, whoever dies in between, and whoever comes next goes on.
+
+What changes or removes rows brings the ledger up to date *before* it does: otherwise two changes of
+a row would be one, and what was removed would never have been. A removal is announced, too; once
+its row is gone, whoever comes next records that it was forgotten.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ailake import clock
+from ailake.core.chain import LedgerEvent, LedgerHead
+from ailake.core.ledger_rows import (
+    PAYLOAD_COLUMNS,
+    created_rows,
+    entries_of,
+    payload_hashes,
+    scopes_of,
+)
+from ailake.core.recording import (
+    CHANGED,
+    CREATED,
+    Change,
+    Intent,
+    Records,
+    Told,
+    ends_of,
+    follow_from_nothing,
+    in_order,
+    intents_of,
+    records_of,
+)
+from ailake.core.records import Scope
+from ailake.core.rows import to_pylist
+from ailake.storage.ledger import LEDGER, commit, heads_of, latest_of, linked, predicate
+from ailake.storage.locks import exclusive
+from ailake.storage.retries import with_retries
+from ailake.storage.table import Signature, Table, fragments_by_signature, payload, read_rows
+
+if TYPE_CHECKING:
+    from ailake.storage.store import Store
+
+# So many rows are recorded in one commit, where they are of several versions.
+MAX_ROWS = 131_072
+
+_READ = (*PAYLOAD_COLUMNS, "updated_at", CREATED, CHANGED)
+_REMOVALS = (LedgerEvent.FORGET_INTENT, LedgerEvent.FORGET, LedgerEvent.FORGET_VOID)
+
+
+@dataclass(slots=True)
+class _Known:
+    """What one version of the ledger says.
+
+    Attributes:
+        version: Which version.
+        told_to: The version of ``episodic`` up to which it tells all.
+        intents: Removals that no entry says the end of, by the intent's id.
+        heads: Where chains end, as far as looked up.
+    """
+
+    version: int
+    told_to: int = 0
+    intents: dict[str, Intent] = field(default_factory=dict)
+    heads: dict[Scope, LedgerHead] = field(default_factory=dict)
+
+    def take_in(self, rows: pa.Table) -> None:
+        """Learn what further rows say."""
+        if rows.num_rows:
+            self.told_to = max(self.told_to, pc.max(rows["source_version"]).as_py())
+        removals = pc.is_in(rows["event"], value_set=pa.array([str(one) for one in _REMOVALS]))
+        for entry in entries_of(rows.filter(removals)):
+            if entry.event == LedgerEvent.FORGET_INTENT:
+                self.intents[entry.id] = Intent(
+                    entry.id, entry.scope, entry.subject_id, entry.payload_hash,
+                    entry.timestamp, entry.source_row,
+                )  # fmt: skip
+            for parent in entry.parents:
+                self.intents.pop(parent, None)
+
+
+class Recorder:
+    """Brings a lake's ledger up to date; one per open lake."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._known: _Known | None = None
+        self._fragments: frozenset[Signature] = frozenset()
+        self._done: tuple[int, ...] = ()
+        self._incarnations: tuple[int, ...] = ()
+
+    def catch_up(self, store: "Store", *, alone: bool) -> None:
+        """Record what is not recorded yet.
+
+        Args:
+            store: The lake.
+            alone: The caller holds the lake's write lock, so that nobody else is about to remove
+                what was announced: what is still there is not going to be.
+
+        Raises:
+            ConflictError: Other writers won every retry; the next call goes on.
+        """
+        with self._lock:
+            if not self._is_done(store):
+                self._locked(store, alone=alone)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a removal was announced whose end is not known."""
+        return self._known is not None and bool(self._known.intents)
+
+    def announce(
+        self, store: "Store", scope: Scope, rows: Mapping[int, str], *, now: datetime
+    ) -> None:
+        """Record that memories are going to be removed, and before that all there is to record.
+
+        Args:
+            store: The lake, whose write lock the caller holds where there is one.
+            scope: The memories'.
+            rows: The id of each memory, by its row.
+            now: When they are removed.
+        """
+
+        def announced() -> None:
+            self._catch_up(store, alone=store.location.root is not None)
+            self._announce(store, scope, rows, now)
+
+        if rows:
+            with self._lock, exclusive(store.location.root, LEDGER):
+                with_retries(announced, what="announcement of a removal in the ledger")
+
+    def _locked(self, store: "Store", *, alone: bool) -> None:
+        with exclusive(store.location.root, LEDGER):
+            with_retries(lambda: self._catch_up(store, alone=alone), what="append to ledger")
+        store.tables[LEDGER].tidy()
+
+    def _is_done(self, store: "Store") -> bool:
+        known = self._known
+        return known is not None and not known.intents and self._done == _present(store)
+
+    def _catch_up(self, store: "Store", *, alone: bool) -> None:
+        while not self._record(store, alone=alone):
+            pass
+
+    def _record(self, store: "Store", *, alone: bool) -> bool:
+        """Record what fits into one commit; tell whether that was all."""
+        ledger = store.tables[LEDGER].snapshot()
+        known = self._current(store, ledger)
+        # After the ledger: what it tells of is there.
+        present = _present(store)
+        episodic = store.episodic.snapshot()
+        fragments = fragments_by_signature(episodic, _READ)
+        fresh = [one for key, one in fragments.items() if key not in self._fragments]
+        rows, told_to = _share(episodic, fresh, known.told_to)
+        is_last = told_to >= int(episodic.version)
+        ends = _ends(episodic, list(known.intents.values()), told_to, alone=alone)
+        self._append(store.tables[LEDGER], ledger, rows, ends, told_to=told_to)
+        if is_last:
+            self._fragments, self._done = frozenset(fragments), present
+        return is_last
+
+    def _announce(
+        self, store: "Store", scope: Scope, rows: Mapping[int, str], now: datetime
+    ) -> None:
+        ledger = store.tables[LEDGER].snapshot()
+        known = self._current(store, ledger)
+        # On an object store, where nobody is alone, one that failed may be on its way.
+        begun = {intent.source_row for intent in known.intents.values()}
+        wanted = {row: name for row, name in rows.items() if row not in begun}
+        latest = latest_of(ledger, [(scope, name) for name in wanted.values()])
+        told_to = known.told_to
+        records = intents_of(scope, wanted, latest, _ids(), now=now, source_version=told_to)
+        self._append(store.tables[LEDGER], ledger, None, records, told_to=told_to)
+
+    def _append(
+        self,
+        table: Table,
+        ledger: lance.LanceDataset,
+        rows: pa.Table | None,
+        records: Records,
+        *,
+        told_to: int,
+    ) -> None:
+        known = self._known
+        assert known is not None  # noqa: S101 (every caller has just asked for it)
+        # First: an id that was forgotten may be used again.
+        heads = _with_heads(ledger, known.heads, list(records))
+        entries, heads = linked(records, heads)
+        made = [entries]
+        if rows is not None and rows.num_rows:
+            plain = pa.array(follow_from_nothing(rows, told_to=known.told_to))
+            new, others = rows.filter(plain), rows.filter(pc.invert(plain))
+            heads = _with_heads(ledger, heads, scopes_of(rows)[0])
+            created, heads = created_rows(
+                new, clock.new_ids(new.num_rows), heads, source_version=told_to
+            )
+            changed = _changed(
+                ledger, others, created, told_to=known.told_to, source_version=told_to
+            )
+            entries, heads = linked(changed, heads)
+            made += [created, entries]
+        whole = pa.concat_tables(made)
+        if whole.num_rows:
+            known.version = commit(table, ledger, whole)
+            known.heads = heads
+            known.take_in(whole)
+
+    def _current(self, store: "Store", ledger: lance.LanceDataset) -> _Known:
+        """Return what this version of the ledger says; only what is new in it is read."""
+        version = int(ledger.version)
+        incarnations = tuple(store.tables[name].incarnation for name in (LEDGER, "episodic"))
+        known = self._known
+        if known is None or version < known.version or incarnations != self._incarnations:
+            self._fragments, self._incarnations = frozenset(), incarnations
+            known = _Known(version)
+            rows = read_rows(ledger, ("source_version",), predicate(None))
+            if rows.num_rows:
+                known.told_to = pc.max(rows["source_version"]).as_py()
+            removals = predicate({"event": {"in": [str(one) for one in _REMOVALS]}})
+            known.take_in(read_rows(ledger, ledger.schema.names, removals).sort_by("sequence"))
+        elif version != known.version:
+            newer = ledger.scanner(filter=f"{CREATED} > {known.version:d}").to_table()
+            known = _Known(version, known.told_to, dict(known.intents))
+            known.take_in(newer.sort_by("sequence"))
+        self._known = known
+        return known
+
+
+def _present(store: "Store") -> tuple[int, ...]:
+    tables = (store.tables[LEDGER], store.episodic)
+    versions = (store.episodic.version,)
+    return (*versions, *(table.incarnation for table in tables))
+
+
+def _share(
+    episodic: lance.LanceDataset, fragments: Sequence[lance.LanceFragment], told_to: int
+) -> tuple[pa.Table | None, int]:
+    """Return the next rows to record, and the version that all is told up to then."""
+    latest = int(episodic.version)
+    if not fragments or told_to >= latest:
+        return None, max(latest, told_to)
+    # Written by versions that are numbers of our own.
+    newer = f"{CHANGED} > {told_to:d}"
+    options: dict[str, Any] = {"fragments": list(fragments), "with_row_id": True}
+    versions = episodic.scanner(columns=[CHANGED], filter=newer, **options).to_table()[CHANGED]
+    if not len(versions):
+        return None, latest
+    if len(versions) > MAX_ROWS:
+        ordered = np.sort(versions.to_numpy())
+        latest = int(max(ordered[0], ordered[MAX_ROWS] - 1))
+        newer += f" AND {CHANGED} <= {latest:d}"
+    rows = episodic.scanner(columns=list(_READ), filter=newer, **options).to_table()
+    return in_order(rows), latest
+
+
+def _changed(
+    ledger: lance.LanceDataset,
+    rows: pa.Table,
+    created: pa.Table,
+    *,
+    told_to: int,
+    source_version: int,
+) -> Records:
+    """Return what is to be recorded of rows that follow from others."""
+    if not rows.num_rows:
+        return {}
+    scopes, codes = scopes_of(rows)
+    hashes = payload_hashes(rows)
+    changes = [
+        Change(row, scopes[code], payload_hash.hex(), is_new=row[CREATED] > told_to)
+        for row, code, payload_hash in zip(to_pylist(rows), codes.tolist(), hashes, strict=True)
+    ]
+    asked = {(change.scope, one) for change in changes for one in change.relatives}
+    latest = dict(latest_of(ledger, asked))
+    named = pa.array([one for _, one in asked], pa.string())
+    for entry in entries_of(created.filter(pc.is_in(created["subject_id"], value_set=named))):
+        told = Told(entry.id, entry.event, entry.payload_hash)
+        latest[entry.scope, entry.subject_id] = told
+    return records_of(changes, latest, _ids(), source_version=source_version)
+
+
+def _ends(
+    episodic: lance.LanceDataset, intents: Sequence[Intent], told_to: int, *, alone: bool
+) -> Records:
+    if not intents:
+        return {}
+    row_ids = np.array([intent.source_row for intent in intents], np.uint64)
+    left = set(payload(episodic, row_ids, ("chunk_id",))["_rowid"].to_pylist())
+    over = [intent for intent in intents if alone or intent.source_row not in left]
+    return ends_of(over, left, _ids(), source_version=told_to)
+
+
+def _with_heads(
+    ledger: lance.LanceDataset, heads: Mapping[Scope, LedgerHead], scopes: Sequence[Scope]
+) -> dict[Scope, LedgerHead]:
+    missing = [scope for scope in scopes if scope not in heads]
+    return {**heads, **(heads_of(ledger, missing) if missing else {})}
+
+
+def _ids() -> Iterator[str]:
+    while True:
+        yield clock.new_id()
