@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ailake.cli import backups, indexing, ingest, maintaining, memories, operations, samples
+from ailake.cli import backups, indexing, ingest, ledger, maintaining, memories, operations, samples
 from ailake.cli.output import print_error, print_line
 from ailake.errors import AilakeError, InvalidInputError
 
@@ -34,7 +34,7 @@ def ailake(
         raise typer.Exit(DONE)
 
 
-for module in (samples, memories, ingest, operations, indexing, maintaining, backups):
+for module in (samples, memories, ingest, operations, indexing, maintaining, backups, ledger):
     module.register(app)
 
 
