@@ -202,7 +202,7 @@ class ForgetJob:
                 still = self._plan(present, now, progress=False).goes.rows
                 goes = goes.filter(pc.is_in(goes["_rowid"], value_set=still["_rowid"]))
             gone = _with_merged(self._store, goes)
-            remove_rows(self._store, gone["_rowid"].to_pylist())
+            remove_rows(self._store, gone, now=now)
         return goes, gone
 
     def _plan(self, view: ReadView, now: datetime, *, progress: bool) -> "_Plan":

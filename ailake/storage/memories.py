@@ -296,7 +296,7 @@ def remove(
     """
     row_ids = rows["_rowid"].to_pylist()
     named = dict(zip(row_ids, rows["chunk_id"].to_pylist(), strict=True))
-    store.recorder.announce(store, scope, named, now=now)
+    store.recorder.announce(store, {scope: named}, now=now)
     store.episodic.delete_rows(row_ids)
     gone = [*rows["chunk_id"].to_pylist(), *also]
     passages.remove(store, scope, gone)

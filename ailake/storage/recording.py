@@ -122,22 +122,21 @@ class Recorder:
         return self._known is not None and bool(self._known.intents)
 
     def announce(
-        self, store: "Store", scope: Scope, rows: Mapping[int, str], *, now: datetime
+        self, store: "Store", rows: Mapping[Scope, Mapping[int, str]], *, now: datetime
     ) -> None:
         """Record that memories are going to be removed, and before that all there is to record.
 
         Args:
             store: The lake, whose write lock the caller holds where there is one.
-            scope: The memories'.
-            rows: The id of each memory, by its row.
+            rows: For each scope the id of each memory, by its row.
             now: When they are removed.
         """
 
         def announced() -> None:
             self._catch_up(store, alone=store.location.root is not None)
-            self._announce(store, scope, rows, now)
+            self._announce(store, rows, now)
 
-        if rows:
+        if any(rows.values()):
             with self._lock, exclusive(store.location.root, LEDGER):
                 with_retries(announced, what="announcement of a removal in the ledger")
 
@@ -172,16 +171,18 @@ class Recorder:
         return is_last
 
     def _announce(
-        self, store: "Store", scope: Scope, rows: Mapping[int, str], now: datetime
+        self, store: "Store", rows: Mapping[Scope, Mapping[int, str]], now: datetime
     ) -> None:
         ledger = store.tables[LEDGER].snapshot()
         known = self._current(store, ledger)
         # On an object store, where nobody is alone, one that failed may be on its way.
         begun = {intent.source_row for intent in known.intents.values()}
-        wanted = {row: name for row, name in rows.items() if row not in begun}
-        latest = latest_of(ledger, [(scope, name) for name in wanted.values()])
         told_to = known.told_to
-        records = intents_of(scope, wanted, latest, _ids(), now=now, source_version=told_to)
+        records: Records = {}
+        for scope, named in rows.items():
+            wanted = {row: name for row, name in named.items() if row not in begun}
+            latest = latest_of(ledger, [(scope, name) for name in wanted.values()])
+            records |= intents_of(scope, wanted, latest, _ids(), now=now, source_version=told_to)
         self._append(store.tables[LEDGER], ledger, None, records, told_to=told_to)
 
     def _append(

@@ -4,13 +4,16 @@ Rows go first, then the passages and journal entries that they leave behind. Tho
 what they belong to, so that the next run finds what one that was killed in between has left.
 """
 
-from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ailake.core.records import Scope
+from ailake.core.schema import SCOPE_COLUMNS
+from ailake.storage.memories import scope_of
 from ailake.storage.passages import remove_orphans
 
 if TYPE_CHECKING:
@@ -21,20 +24,34 @@ _AT_ONCE = 50_000
 _BATCH_ROWS = 131_072
 
 
-def remove_rows(store: "Store", row_ids: Sequence[int]) -> None:
-    """Delete memories, under the write lock: in commits of up to 50,000 rows.
+def remove_rows(store: "Store", rows: pa.Table, *, now: datetime) -> None:
+    """Delete memories, under the write lock, once the ledger says so: up to 50,000 in a commit.
 
     An error of a later commit says how many are gone and how many are left.
+
+    Args:
+        store: The lake.
+        rows: ``chunk_id``, the scope's columns and ``_rowid`` of the memories.
+        now: When they are removed.
     """
-    for start in range(0, len(row_ids), _AT_ONCE):
+    for start in range(0, rows.num_rows, _AT_ONCE):
+        some = rows.slice(start, _AT_ONCE)
         try:
-            store.episodic.delete_rows(row_ids[start : start + _AT_ONCE])
+            store.recorder.announce(store, _named(some), now=now)
+            store.episodic.delete_rows(some["_rowid"].to_pylist())
         except (OSError, RuntimeError) as error:  # RuntimeError is the engine's
             error.add_note(
-                f"{start} of {len(row_ids)} memories were removed, {len(row_ids) - start} are "
+                f"{start} of {rows.num_rows} memories were removed, {rows.num_rows - start} are "
                 "left; run again"
             )
             raise
+
+
+def _named(rows: pa.Table) -> dict[Scope, dict[int, str]]:
+    named: dict[Scope, dict[int, str]] = {}
+    for row in rows.select([*SCOPE_COLUMNS, "chunk_id", "_rowid"]).to_pylist():
+        named.setdefault(scope_of(row), {})[row["_rowid"]] = row["chunk_id"]
+    return named
 
 
 def sweep_left_behind(store: "Store") -> int:
