@@ -15,8 +15,10 @@ from lancedb.index import IvfSq
 
 import ailake
 from ailake import InvalidInputError
+from ailake.clock import utc_now
 from ailake.core.schema import TABLES
-from ailake.maintenance import IndexJob, MemoryDecayJob
+from ailake.maintenance import IndexJob, MaintainJob, MemoryDecayJob
+from ailake.storage.compaction import orphan_files, sweep
 from ailake.storage.destination import destination
 from ailake.storage.location import Location
 from ailake.storage.unfinished import MARKER
@@ -212,3 +214,28 @@ def test_there_is_no_log_there(options: dict[str, str]) -> None:
         assert other.memory(agent_id="a").remember("Tea.", now=NOW).id == made.id
         lake.flush()
         assert lake.verify(now=NOW) == ()
+
+
+def test_maintenance_on_an_object_store(options: dict[str, str], tmp_path: Path) -> None:
+    day = timedelta(days=1)
+    uri = "s3://lakes/maintained"
+    with ailake.connect(uri, embedder="hashing:16", storage_options=options) as lake:
+        memory = lake.memory("a")
+        for n in range(4):
+            expires_at = NOW if n == 2 else None
+            memory.remember_many([{"text": f"n{n}", "id": f"n{n}", "expires_at": expires_at}])
+        report = MaintainJob(lake).run(utc_now() + 8 * day)
+        assert report.prune.ids == ("n2",)
+        episodic = report.compaction.tables[-1]
+        assert (episodic.fragments_after, episodic.versions_removed > 3) == (1, True)
+        assert {one.id for one in memory.list()} == {"n0", "n1", "n3"}
+        table = lake.store.episodic
+        (tmp_path / "left").write_bytes(b"left")
+        session = LanceFileSession(table.snapshot().uri, storage_options=options)
+        session.upload_file(str(tmp_path / "left"), "data/left.lance")
+        assert orphan_files(table, before=utc_now() - day) == []
+        found = orphan_files(table, before=utc_now() + day)
+        assert found == ["data/left.lance"]
+        sweep(table, found)
+        assert orphan_files(table, before=utc_now() + day) == []
+        assert {one.id for one in memory.list()} == {"n0", "n1", "n3"}

@@ -1,0 +1,84 @@
+"""Runs a job on a lake and dies by SIGKILL at one of the boundaries between its steps.
+
+Run with ``ORDER`` among its globals: the lake, the job, the instant, and at which boundary to die;
+at none, it says how many there are.
+"""
+
+import os
+import signal
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import ailake
+from ailake import ScoringPolicy
+from ailake.maintenance import CompactionJob, CompactionPolicy, ForgetJob, compact
+from ailake.storage import compaction, removal
+from ailake.storage.table import Table
+
+# Each is a step that writes: the boundary lies before it. Of the guard it lies after it, where
+# all files are written and nothing is committed.
+STEPS: dict[str, list[tuple[Any, str, bool]]] = {
+    "forget": [(Table, "delete_rows", False)],
+    "compact": [
+        (compact, "rewrite_fragments", False),
+        (compaction, "guard", True),
+        (compact, "keep_current", False),
+        (compact, "remove_versions", False),
+        (compact, "sweep", False),
+    ],
+}
+
+
+def forget(lake: ailake.Lake, now: datetime) -> object:
+    removal._AT_ONCE = 2
+    return ForgetJob(lake, min_weight=0.1, scoring=ScoringPolicy.SEED).run(now)
+
+
+def compacted(lake: ailake.Lake, now: datetime) -> object:
+    policy = CompactionPolicy(target_rows=6, keep_versions=timedelta(minutes=1))
+    return CompactionJob(lake, policy=policy).run(now)
+
+
+JOBS = {"forget": forget, "compact": compacted}
+
+
+class Boundaries:
+    """Counts the boundaries that are passed, and dies at one of them."""
+
+    def __init__(self, deadly: int | None) -> None:
+        self.deadly = deadly
+        self.passed = 0
+
+    def reach(self) -> None:
+        if self.passed == self.deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.passed += 1
+
+    def around(self, step: Callable[..., Any], *, after: bool) -> Callable[..., Any]:
+        def stepped(*arguments: Any, **options: Any) -> Any:
+            if after:
+                result = step(*arguments, **options)
+                self.reach()
+                return result
+            self.reach()
+            return step(*arguments, **options)
+
+        return stepped
+
+
+def main(order: dict[str, Any]) -> None:
+    boundaries = Boundaries(order["deadly"])
+    for owner, name, after in STEPS[order["job"]]:
+        setattr(owner, name, boundaries.around(getattr(owner, name), after=after))
+    with ailake.connect(order["lake"]) as lake:
+        lake.store.drainer.stop()
+        JOBS[order["job"]](lake, order["now"])
+        # The last one: all is done, and the lake is not closed.
+        boundaries.reach()
+    Path(order["count"]).write_text(str(boundaries.passed))
+
+
+if __name__ == "__main__":
+    main(globals()["ORDER"])
