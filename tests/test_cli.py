@@ -232,7 +232,7 @@ def test_version(cli: Cli) -> None:
 
 HELP = [
     "demo", "remember", "recall", "list", "get", "forget", "ingest", "decay", "stats", "scopes",
-    "schema", "doctor", "index", "backup", "restore",
+    "schema", "doctor", "index", "maintain", "compact", "prune", "backup", "restore",
 ]  # fmt: skip
 
 
