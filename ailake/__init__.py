@@ -32,6 +32,7 @@ from ailake.rerankers import CrossEncoderReranker
 
 if TYPE_CHECKING:
     from ailake.backup import BackupReport, restore_lake
+    from ailake.core.judge import Candidate, JudgeRules, MemoryItem, Verdict, containment, judge
     from ailake.hits import Hits
     from ailake.lake import Lake, LakeStats, connect
     from ailake.memory import AsyncMemory, Memory
@@ -42,6 +43,7 @@ __all__ = [
     "AsyncMemory",
     "AsyncMemoryReader",
     "BackupReport",
+    "Candidate",
     "ConflictError",
     "CrossEncoderReranker",
     "Decision",
@@ -51,10 +53,12 @@ __all__ = [
     "Hits",
     "IndexPolicy",
     "InvalidInputError",
+    "JudgeRules",
     "Lake",
     "LakeCorruptError",
     "LakeStats",
     "Memory",
+    "MemoryItem",
     "MemoryRecord",
     "MissingExtraError",
     "NotFoundError",
@@ -67,9 +71,12 @@ __all__ = [
     "ScoringPolicy",
     "SourceClass",
     "State",
+    "Verdict",
     "connect",
+    "containment",
     "hybrid_score",
     "is_recalled",
+    "judge",
     "recency_weight",
     "restore_lake",
 ]
@@ -79,11 +86,17 @@ _LATE = {
     "AsyncMemory": "ailake.memory",
     "AsyncMemoryReader": "ailake.reading",
     "BackupReport": "ailake.backup",
+    "Candidate": "ailake.core.judge",
     "Hits": "ailake.hits",
+    "JudgeRules": "ailake.core.judge",
     "Lake": "ailake.lake",
     "LakeStats": "ailake.lake",
     "Memory": "ailake.memory",
+    "MemoryItem": "ailake.core.judge",
+    "Verdict": "ailake.core.judge",
     "connect": "ailake.lake",
+    "containment": "ailake.core.judge",
+    "judge": "ailake.core.judge",
     "restore_lake": "ailake.backup",
 }
 

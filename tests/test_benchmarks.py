@@ -107,6 +107,21 @@ def test_lifecycle() -> None:
     assert second["recall_vs_month_1"] > 0
 
 
+def test_judge(shared: Path) -> None:
+    lines = figures("judge.py", "--data", str(shared / "pairs"), "--embedder", "hashing")
+    judged = {(line["sets"], line["half"]): line for line in lines if line["figure"] == "judge"}
+    for half in ("both", "tuned", "held out"):
+        statements = judged["statements", half]
+        assert statements["wrong_share"] <= 0.002
+        assert statements["recall"] >= 0.25
+    merged = {line["by"]: line["merged"] for line in lines if line["figure"] == "contradictions"}
+    assert merged["judge"] == 0 < merged["cosine 0.5"]
+    speeds = [line["pairs_per_s"] for line in lines if line["figure"] == "throughput"]
+    assert min(speeds) > 0
+    curve = [line["recall"] for line in lines if line["figure"] == "cosine"]
+    assert all(0 <= share <= 1 for share in curve)
+
+
 def test_writes() -> None:
     lines = figures("writes.py", "--quick")
     singles = [line for line in lines if line["figure"] == "single"]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ailake
 from ailake.core.judge import Containment, containment, same_negations
 
 EQUAL = [
@@ -181,3 +182,11 @@ def test_of_long_texts_nothing_is_said(text: str) -> None:
 def test_a_long_sentence_is_compared_soon() -> None:
     text = "the dog is running and " * 40
     assert containment(text, f"{text} the cat") in set(Containment)
+
+
+def test_the_example_of_the_docs() -> None:
+    scope = ailake.Scope("ana-bot")
+    new = ailake.MemoryItem("n1", "Ana has a small brown dog", scope)
+    old = ailake.MemoryItem("m7", "Ana has a dog", scope)
+    verdict = ailake.judge(new, [ailake.Candidate(old, 0.83, "embedding")])
+    assert (verdict.decision, verdict.reason) == ("modify", "fact_superset")

@@ -6,7 +6,6 @@ phrase of place, or one more statement. Whatever is not known to be harmless mea
 """
 
 from collections.abc import Sequence
-from functools import cache
 
 from ailake.core.judge.facts import Fact, Sentence
 from ailake.core.judge.grammar import BE, Grammar, grammar
@@ -42,20 +41,11 @@ def _facts(sentence: Sentence) -> tuple[Fact, ...]:
 def _fact_in(short: Fact, long: Fact) -> bool:
     if short.asks is not long.asks or len(short.words) > len(long.words):
         return False
-    if not short.names <= long.names and not short.names <= _covered(long.names):
+    if not short.names <= long.covered:
         return False
     if short.words == long.words:
         return True
     return _Alignment(short, long).found(0, 0)
-
-
-@cache
-def _kinds(name: str) -> frozenset[str]:
-    return grammar().kinds.get(name, frozenset())
-
-
-def _covered(names: frozenset[str]) -> frozenset[str]:
-    return names.union(*(_kinds(name) for name in names))
 
 
 class _Alignment:
@@ -90,7 +80,7 @@ class _Alignment:
         one, other = self.short[here], self.long[there]
         if one.text == other.text:
             return one.definite is other.definite or self.happens or self.strict
-        if self.strict or one.text not in _kinds(other.text):
+        if self.strict or one.text not in self.rules.kinds_of(other.text):
             return False
         return self.happens or (one.definite and other.definite)
 

@@ -44,6 +44,7 @@ class Fact:
             away without changing what it says.
         happens: It tells of something in progress: "a dog is running", not "dogs bark".
         names: The words as a set.
+        covered: These, and what they are kinds of.
     """
 
     words: tuple[Word, ...]
@@ -51,6 +52,7 @@ class Fact:
     strict: bool
     happens: bool
     names: frozenset[str]
+    covered: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,8 @@ def _sentence(text: str, *, asked: bool, denies: bool) -> Sentence | None:
 def _fact(words: Sequence[Word], *, asks: bool, strict: bool) -> Fact:
     names = frozenset(word.text for word in words)
     happens = any(name.endswith("+") for name in names)
-    return Fact(tuple(words), asks, strict, happens, names)
+    covered = names.union(*(grammar().kinds_of(name) for name in names))
+    return Fact(tuple(words), asks, strict, happens, names, covered)
 
 
 def _words(tokens: Sequence[str], rules: Grammar) -> list[Word]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from ailake.core.judge.dedupe import dedupe_key
 from ailake.core.judge.facts import Sentence, sentences_of
 from ailake.core.judge.negation import negations_of, without_negations
 from ailake.core.judge.quantities import Quantities, quantities_of
@@ -19,6 +20,11 @@ class Features:
     """A text and what is found in it, each part at the first question."""
 
     text: str
+
+    @cached_property
+    def key(self) -> str:
+        """Its dedupe key."""
+        return dedupe_key(self.text)
 
     @cached_property
     def plain(self) -> str:

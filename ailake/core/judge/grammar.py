@@ -10,6 +10,7 @@ from ailake.core.judge.words import CJK, WORD
 
 # The canonical forms of is, are, am and of was, were.
 BE = frozenset({"be", "was"})
+_NO_KINDS: frozenset[str] = frozenset()
 _DOUBLED = re.compile(r"([bdgkmnprtv])\1$")
 
 
@@ -55,6 +56,10 @@ class Grammar:
     def canonical(self, word: str) -> str:
         """Return the form in which a word is compared."""
         return self.same.get(word, word)
+
+    def kinds_of(self, word: str) -> frozenset[str]:
+        """Return what a thing of this name is, too."""
+        return self.kinds.get(word, _NO_KINDS)
 
     def defines(self, word: str) -> bool:
         """Tell whether a word makes what follows something definite, as an article does."""

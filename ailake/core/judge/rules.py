@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-from ailake.core.judge.dedupe import dedupe_key
+from ailake.core.judge.features import features
 from ailake.core.judge.gates import hard_gate
 from ailake.core.judge.predicates import (
     containment,
@@ -17,6 +17,11 @@ from ailake.core.judge.verdict import Containment, MemoryItem, require_share
 from ailake.errors import InvalidInputError
 
 RULES_VERSION = "1"
+
+
+def kept_key(text: str) -> str:
+    """Return ``dedupe_key(text)``, found once per text."""
+    return features(text).key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +45,7 @@ class JudgeRules:
             version is not a non-empty string.
     """
 
-    dedupe_key: Callable[[str], str] = dedupe_key
+    dedupe_key: Callable[[str], str] = kept_key
     hard_gate: Callable[[MemoryItem, MemoryItem], bool] = hard_gate
     retention: Callable[[MemoryItem], bool] | None = retention
     has_absolute_timestamp: Callable[[str], bool] = has_absolute_timestamp
