@@ -29,13 +29,18 @@ def _all_in(some: Sequence[Sentence], others: Sequence[Sentence]) -> bool:
 
 
 def _sentence_in(one: Sentence, other: Sentence) -> bool:
+    facts = _facts(other)
     if _fact_in(one.whole, other.whole):
         return True
-    return all(any(_fact_in(part, whole) for whole in _facts(other)) for part in one.parts)
+    if one.other is not None and any(_fact_in(one.other, fact) for fact in facts):
+        return True
+    return all(any(_fact_in(part, fact) for fact in facts) for part in one.parts)
 
 
 def _facts(sentence: Sentence) -> tuple[Fact, ...]:
-    return (sentence.whole, *sentence.parts)
+    if sentence.other is None:
+        return (sentence.whole, *sentence.parts)
+    return (sentence.whole, sentence.other, *sentence.parts)
 
 
 def _fact_in(short: Fact, long: Fact) -> bool:

@@ -16,6 +16,9 @@ from ailake.core.judge.words import words_of
 MAX_LENGTH = 4_000
 MAX_SENTENCE = 1_000
 
+# 哪家的米粉好吃 asks what 哪家米粉好吃 does; in a statement it tells a thing from an act.
+_LOOSE_IN_QUESTIONS = frozenset("的")
+
 _ENDS = re.compile(r"[!?。！？;；\n…]+|\.+(?=\s|$)")
 _ASKS = re.compile("[?？]")
 
@@ -57,10 +60,14 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence as a whole, and the facts it joins by "and"."""
+    """A sentence as a whole, the facts it joins by "and", and another reading of it.
+
+    "A horse is ridden by a man on the beach": the man is on the beach, or the riding.
+    """
 
     whole: Fact
     parts: tuple[Fact, ...]
+    other: Fact | None = None
 
 
 def sentences_of(text: str, *, denies: bool) -> tuple[Sentence, ...]:
@@ -87,29 +94,32 @@ def _sentence(text: str, *, asked: bool, denies: bool) -> Sentence | None:
     tokens = rules.merged(words_of(text), text)
     asks = asked or not rules.questions.isdisjoint(tokens)
     strict = denies or not rules.strict.isdisjoint(tokens)
-    words = _active(_existing(_words(tokens, rules)), rules)
+    stated = _existing(_described(_words(tokens, rules, asks=asks), rules))
+    words = _active(stated, rules)
     if not words:
         return None
     whole = _fact(words, asks=asks, strict=strict)
+    moved = _moved(words, stated, rules)
+    other = _fact(moved, asks=asks, strict=strict) if moved else None
     if strict or asks:
-        return Sentence(whole, (whole,))
+        return Sentence(whole, (whole,), other)
     parts = [_fact(part, asks=asks, strict=strict) for part in _split(words, rules)]
-    return Sentence(whole, tuple(parts))
+    return Sentence(whole, tuple(parts), other)
 
 
 def _fact(words: Sequence[Word], *, asks: bool, strict: bool) -> Fact:
     names = frozenset(word.text for word in words)
-    happens = any(name.endswith("+") for name in names)
+    happens = "being" in names or any(name.endswith("+") for name in names)
     covered = names.union(*(grammar().kinds_of(name) for name in names))
     return Fact(tuple(words), asks, strict, happens, names, covered)
 
 
-def _words(tokens: Sequence[str], rules: Grammar) -> list[Word]:
+def _words(tokens: Sequence[str], rules: Grammar, *, asks: bool) -> list[Word]:
     """Drop articles and particles, and put every other word into its canonical form."""
     words: list[Word] = []
     definite = False
     for token in tokens:
-        if token in rules.particles:
+        if token in rules.particles or (asks and token in _LOOSE_IN_QUESTIONS):
             continue
         if token in rules.articles:
             definite = True
@@ -117,6 +127,9 @@ def _words(tokens: Sequence[str], rules: Grammar) -> list[Word]:
         text = rules.canonical(token)
         if _in_progress(words, text, rules):
             text = rules.progressive(text)
+        if words and words[-1].text.endswith("+") and rules.is_adverb(text):
+            words.insert(-1, Word(text))  # "running quickly" is "quickly running"
+            continue
         words.append(Word(text, definite))
         definite = rules.defines(text) or (definite and text in rules.adjectives)
     return words
@@ -126,6 +139,21 @@ def _in_progress(words: Sequence[Word], text: str, rules: Grammar) -> bool:
     before = next((word.text for word in reversed(words) if not rules.is_adverb(word.text)), "")
     joined = before == "and" and any(word.text.endswith("+") for word in words)
     return rules.is_ing(text) and (before in BE or joined)
+
+
+def _described(words: list[Word], rules: Grammar) -> list[Word]:
+    """Rewrite "a dog, which is white," as "a white dog"."""
+    for place in range(1, len(words) - 2):
+        relative, verb, quality = (word.text for word in words[place : place + 3])
+        if relative in rules.relatives and verb == "be" and quality in rules.adjectives:
+            noun = place - 2 if words[place - 1].text == "," else place - 1
+            rest = words[place + 3 :]
+            closed = noun == place - 1 or not rest or rest[0].text == ","
+            if noun >= 0 and closed and (not rest or rest[0].text in {",", *BE}):
+                rest = rest[1:] if noun == place - 2 else rest
+                described = [Word(quality, words[noun].definite), words[noun]]
+                return [*words[:noun], *described, *rest]
+    return words
 
 
 def _existing(words: list[Word]) -> list[Word]:
@@ -154,6 +182,16 @@ def _active(words: list[Word], rules: Grammar) -> list[Word]:
         return words
     agent, manner, object_ = words[by + 1 :], words[at + 1 : verb], words[: at - 1]
     return [*agent, words[at - 1], *manner, Word(doing), *object_, *words[verb + 1 : by]]
+
+
+def _moved(words: list[Word], stated: list[Word], rules: Grammar) -> list[Word]:
+    """Return a turned passive with what the agent's first preposition begins at its end."""
+    if words is stated:
+        return []
+    be = next(place for place, word in enumerate(words) if word.text in BE)
+    places = (place for place in range(1, be) if words[place].text in rules.prepositions)
+    place = next(places, 0)
+    return [*words[:place], *words[be:], *words[place:be]] if place else []
 
 
 def _split(words: Sequence[Word], rules: Grammar) -> list[Sequence[Word]]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from ailake.core.judge.lexicon import lexicon, phrases
 from ailake.core.judge.words import CJK, WORD
@@ -22,7 +23,8 @@ class Grammar:
         same: Canonical form by word.
         kinds: What every one of these is, too.
         participles: Base form by participle.
-        phrase: Finds what is read as one word: Chinese words, and English ones of two.
+        phrase: Finds what is read as one word: Chinese words, and English phrases.
+        openings: The first words of the English phrases.
     """
 
     articles: frozenset[str]
@@ -42,16 +44,13 @@ class Grammar:
     kinds: Mapping[str, frozenset[str]]
     participles: Mapping[str, str]
     phrase: re.Pattern[str]
+    openings: frozenset[str]
 
     def merged(self, words: Sequence[str], text: str) -> list[str]:
         """Return the words of a text with the phrases that count as one word."""
-        if text.isascii() and not any(first in words for first in self._first_words):
+        if text.isascii() and self.openings.isdisjoint(words):
             return list(words)
         return [" ".join(found.split()) for found in self.phrase.findall(text)]
-
-    @property
-    def _first_words(self) -> tuple[str, ...]:
-        return ("next", "in", "on", "close", "about", "mountain")
 
     def canonical(self, word: str) -> str:
         """Return the form in which a word is compared."""
@@ -114,7 +113,8 @@ def grammar() -> Grammar:
         same=same,
         kinds=_kinds(english["kinds"], same),
         participles={past: base for base, past in english["participles"].items()},
-        phrase=_phrase(english, chinese),
+        phrase=re.compile(f"{phrases([*_joined(english), *_chinese(chinese)])}|{WORD.pattern}"),
+        openings=frozenset(phrase.split()[0] for phrase in _joined(english)),
     )
 
 
@@ -158,15 +158,16 @@ def _stem(verb: str) -> str:
     return _DOUBLED.sub(r"\1", verb).removesuffix("e") + "+"
 
 
-def _phrase(
-    english: Mapping[str, Sequence[str]], chinese: Mapping[str, Sequence[str]]
-) -> re.Pattern[str]:
-    words = {
-        word for group in ("adverbs", "particles", "pronouns", "unsafe") for word in chinese[group]
-    }
-    words |= {*chinese["questions"], *chinese["strict"], *chinese["same"]}
-    words |= {word for group in chinese["same"].values() for word in group}  # type: ignore[attr-defined]
-    joined = {word for word in words if len(word) > 1 and CJK.match(word)}
-    joined |= {word for word in english["prepositions"] if " " in word}
-    joined |= {word for group in english["same"].values() for word in group if " " in word}  # type: ignore[attr-defined]
-    return re.compile(f"{phrases(joined)}|{WORD.pattern}")
+def _joined(english: Mapping[str, Any]) -> set[str]:
+    words = [*english["prepositions"], *english["articles"], *english["same"], *english["kinds"]]
+    return {word for word in [*words, *_members(english)] if " " in word}
+
+
+def _chinese(chinese: Mapping[str, Any]) -> set[str]:
+    groups = ("adverbs", "particles", "pronouns", "unsafe", "questions", "strict", "same")
+    words = [word for name in groups for word in chinese[name]]
+    return {word for word in [*words, *_members(chinese)] if len(word) > 1 and CJK.match(word)}
+
+
+def _members(language: Mapping[str, Any]) -> list[str]:
+    return [word for group in language["same"].values() for word in group]
