@@ -165,7 +165,7 @@ def test_a_place_that_is_not_free(lake: ailake.Lake, memory: ailake.Memory, tmp_
     assert not (tmp_path / "new").exists()
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / ".hidden").touch()
-    assert lake.backup(tmp_path / "empty").rows == 1
+    assert lake.backup(tmp_path / "empty").rows == 2  # The memory, and its ledger entry.
 
 
 def test_foreign_tables_are_named(lake: ailake.Lake, tmp_path: Path) -> None:

@@ -147,7 +147,10 @@ class Recorder:
 
     def _is_done(self, store: "Store") -> bool:
         known = self._known
-        return known is not None and not known.intents and self._done == _present(store)
+        if known is None or known.intents or self._done != _present(store):
+            return False
+        # Otherwise another has recorded, or announced what it did not live to remove.
+        return store.tables[LEDGER].version == known.version
 
     def _catch_up(self, store: "Store", *, alone: bool) -> None:
         while not self._record(store, alone=alone):
@@ -201,8 +204,9 @@ class Recorder:
         entries, heads = linked(records, heads)
         made = [entries]
         if rows is not None and rows.num_rows:
-            plain = pa.array(follow_from_nothing(rows, told_to=known.told_to))
-            new, others = rows.filter(plain), rows.filter(pc.invert(plain))
+            plain = follow_from_nothing(rows, told_to=known.told_to)
+            new = rows if plain.all() else rows.filter(pa.array(plain))
+            others = rows.filter(pa.array(~plain))
             heads = _with_heads(ledger, heads, scopes_of(rows)[0])
             created, heads = created_rows(
                 new, clock.new_ids(new.num_rows), heads, source_version=told_to
