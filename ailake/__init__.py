@@ -3,8 +3,10 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ailake.core.entities import EntityRef
 from ailake.core.episodic import RecencyConfig, ScoringPolicy, hybrid_score, recency_weight
 from ailake.core.prompts import is_recalled
+from ailake.core.reconcile import FactDecision, FactTriple, SpoEntry, classify_fact
 from ailake.core.records import (
     Decision,
     ForgetReport,
@@ -48,6 +50,9 @@ __all__ = [
     "CrossEncoderReranker",
     "Decision",
     "EmbedderMismatchError",
+    "EntityRef",
+    "FactDecision",
+    "FactTriple",
     "ForgetReport",
     "Hit",
     "Hits",
@@ -70,8 +75,10 @@ __all__ = [
     "ScopeError",
     "ScoringPolicy",
     "SourceClass",
+    "SpoEntry",
     "State",
     "Verdict",
+    "classify_fact",
     "connect",
     "containment",
     "hybrid_score",

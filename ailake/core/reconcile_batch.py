@@ -1,0 +1,161 @@
+"""``classify_fact`` for whole columns: the same decisions, a million of them at a time."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ailake.core.reconcile import FactKind
+from ailake.core.rows import instant_of
+from ailake.core.schema import INSTANT
+from ailake.errors import InvalidInputError
+
+_KINDS = tuple(FactKind)
+_NOOP, _APPEND, _SUPERSEDE = (_KINDS.index(kind) for kind in FactKind)
+_OPEN = np.iinfo(np.int64).max
+_SPARSE = 4
+
+Ints = NDArray[np.int64]
+
+
+def classify_batch(
+    new: pa.Table, prior: pa.Table, *, key: Sequence[str] = ("subject", "predicate")
+) -> pa.Table:
+    """Decide of each new fact by itself what it means for the known ones; they don't see another.
+
+    Args:
+        new: The columns of ``key`` and ``object``, all of them text (names, or ids of entities),
+            ``valid_from`` and ``valid_to``, timestamps with a time zone; null: open.
+        prior: The same and ``fact_id``. Where a key has several, their order decides.
+        key: What two facts must have in common to be compared at all; add the scope's columns
+            where there are several.
+
+    Returns:
+        A row for each new one: ``kind``, dictionary-encoded text, and ``loser_fact_id``, null but
+        with supersede; as ``classify_fact`` decides.
+
+    Raises:
+        InvalidInputError: A column is missing or has nulls, an instant has no time zone, or a
+            window is empty or inverted; the message names the row.
+    """
+    names = (*key, "object")
+    for rows, told in ((new, "new"), (prior, "prior")):
+        _check_columns(rows, (*names, *(("fact_id",) if told == "prior" else ())), told=told)
+    windows, known = _windows(new, told="new"), _windows(prior, told="prior")
+    keys, triples = _codes(new, prior, names)
+    count = new.num_rows
+    kinds = np.full(count, _APPEND, np.int8)
+    there = np.zeros(triples.max(initial=-1) + 1, bool)
+    there[triples[count:]] = True
+    is_known = there[triples[:count]]
+    losers = _first_overlaps(keys, windows, known, np.flatnonzero(~is_known))
+    kinds[is_known] = _NOOP
+    kinds[losers >= 0] = _SUPERSEDE
+    places = pa.array(losers, mask=losers < 0)
+    return pa.table(
+        {
+            "kind": pa.DictionaryArray.from_arrays(kinds, pa.array(map(str, _KINDS))),
+            "loser_fact_id": prior["fact_id"].take(places),
+        }
+    )
+
+
+def _first_overlaps(
+    keys: Ints, new: tuple[Ints, Ints], known: tuple[Ints, Ints], places: NDArray[np.intp]
+) -> Ints:
+    """Return for each new fact the place of the first known one that overlaps it, or -1.
+
+    Args:
+        keys: Of the new facts and then the known ones, dense codes.
+        new: Starts and ends.
+        known: The same.
+        places: The new facts that are asked about.
+    """
+    count = len(new[0])
+    losers = np.full(count, -1, np.int64)
+    grouped = np.argsort(keys[count:], kind="stable")
+    sizes = np.bincount(keys[count:], minlength=keys.max(initial=-1) + 1)
+    begins = np.cumsum(sizes) - sizes
+    depth = 0
+    # One known fact of each key at a time: few keys have many, and memory stays at one per row.
+    while len(places := places[sizes[keys[places]] > depth]):
+        candidates = grouped[begins[keys[places]] + depth]
+        overlap = (new[0][places] < known[1][candidates]) & (known[0][candidates] < new[1][places])
+        losers[places[overlap]] = candidates[overlap]
+        places = places[~overlap]
+        depth += 1
+    return losers
+
+
+def _codes(new: pa.Table, prior: pa.Table, names: Sequence[str]) -> tuple[Ints, Ints]:
+    """Return codes of the keys, and of the keys with their objects, new before prior."""
+    columns = [pa.chunked_array([*new[name].chunks, *prior[name].chunks]) for name in names]
+    codes = _dense(columns[0])
+    keys = codes
+    for column in columns[1:]:
+        keys, other = codes, _dense(column)
+        codes = _paired(codes, other)
+    return keys, codes
+
+
+def _paired(one: Ints, two: Ints) -> Ints:
+    """Return codes of pairs, few more than there are rows."""
+    codes = np.asarray(one * (two.max(initial=0) + 1) + two, np.int64)
+    # To number them anew takes longer than to have some that nothing has.
+    if codes.max(initial=0) <= _SPARSE * len(codes):
+        return codes
+    return _dense(pa.chunked_array([codes]))
+
+
+def _dense(column: pa.ChunkedArray) -> Ints:
+    """Return a number for each distinct value, from 0 in order of their first appearance."""
+    chunks = column.dictionary_encode().chunks
+    # The chunks share what was found in any of them: a code means the same in all.
+    codes = [chunk.indices.to_numpy().astype(np.int64) for chunk in chunks]
+    return np.concatenate(codes) if codes else np.empty(0, np.int64)
+
+
+def _windows(rows: pa.Table, *, told: str) -> tuple[Ints, Ints]:
+    starts = _nanoseconds(rows["valid_from"])
+    ends = _nanoseconds(pc.fill_null(rows["valid_to"].cast(INSTANT).cast(pa.int64()), _OPEN))
+    wrong = np.flatnonzero(ends <= starts)
+    if len(wrong):
+        place = int(wrong[0])
+        start, end = (instant_of(int(column[place])).isoformat() for column in (starts, ends))
+        raise InvalidInputError.of(
+            f"{told} fact {_told(rows, place)}: valid_to",
+            got=end,
+            wanted=f"an instant after valid_from, {start}, or null",
+        )
+    return starts, ends
+
+
+def _nanoseconds(column: pa.ChunkedArray) -> Ints:
+    values = column if column.type == pa.int64() else column.cast(INSTANT).cast(pa.int64())
+    return np.asarray(values.to_numpy(), np.int64)
+
+
+def _check_columns(rows: pa.Table, texts: Sequence[str], *, told: str) -> None:
+    for name in (*texts, "valid_from", "valid_to"):
+        if name not in rows.schema.names:
+            raise InvalidInputError.of(
+                f"{told} facts", got=rows.schema.names, wanted=f"a column {name!r}"
+            )
+        kind = rows.schema.field(name).type
+        wanted = "text" if name in texts else "timestamps with a time zone"
+        fits = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        if name not in texts:
+            fits = pa.types.is_timestamp(kind) and kind.tz is not None
+        if not fits and rows.num_rows:
+            raise InvalidInputError.of(f"{told} facts: {name}", got=str(kind), wanted=wanted)
+        if name != "valid_to" and rows[name].null_count:
+            place = pc.index(pc.is_null(rows[name]), True).as_py()
+            raise InvalidInputError.of(f"{told} fact {place}: {name}", got=None, wanted=wanted)
+
+
+def _told(rows: pa.Table, place: int) -> str:
+    row = {name: rows[name][place].as_py() for name in rows.schema.names}
+    parts = [str(value) for name, value in row.items() if not name.startswith("valid_")]
+    return f"{place} ({', '.join(parts)})"
