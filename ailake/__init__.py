@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ailake.core.entities import EntityRef
 from ailake.core.episodic import RecencyConfig, ScoringPolicy, hybrid_score, recency_weight
+from ailake.core.fact_versions import FactHistoryEntry, FactVersion
 from ailake.core.prompts import is_recalled
 from ailake.core.reconcile import FactDecision, FactTriple, SpoEntry, classify_fact
 from ailake.core.records import (
@@ -35,6 +36,7 @@ from ailake.rerankers import CrossEncoderReranker
 if TYPE_CHECKING:
     from ailake.backup import BackupReport, restore_lake
     from ailake.core.judge import Candidate, JudgeRules, MemoryItem, Verdict, containment, judge
+    from ailake.facts import Facts
     from ailake.hits import Hits
     from ailake.lake import Lake, LakeStats, connect
     from ailake.memory import AsyncMemory, Memory
@@ -52,7 +54,10 @@ __all__ = [
     "EmbedderMismatchError",
     "EntityRef",
     "FactDecision",
+    "FactHistoryEntry",
     "FactTriple",
+    "FactVersion",
+    "Facts",
     "ForgetReport",
     "Hit",
     "Hits",
@@ -94,6 +99,7 @@ _LATE = {
     "AsyncMemoryReader": "ailake.reading",
     "BackupReport": "ailake.backup",
     "Candidate": "ailake.core.judge",
+    "Facts": "ailake.facts",
     "Hits": "ailake.hits",
     "JudgeRules": "ailake.core.judge",
     "Lake": "ailake.lake",

@@ -1,7 +1,7 @@
 """The lake: what ``ailake.connect`` returns."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
@@ -14,6 +14,7 @@ from ailake.core.records import Scope
 from ailake.core.schema import SCOPE_COLUMNS, table_spec
 from ailake.embed import Embedder, StoredEmbedder, resolve_embedder
 from ailake.errors import EmbedderMismatchError, InvalidInputError, NotFoundError
+from ailake.facts import Facts, facts_of
 from ailake.ledger import Ledger
 from ailake.memory import Memory
 from ailake.reading import MemoryReader
@@ -96,6 +97,35 @@ class Lake:
         scope = Scope(agent_id, user_id, project_id)
         check_label(session_id, name="session_id")
         return Memory(self.store, self.embedder, (scope,), session_id)
+
+    def facts(
+        self,
+        agent_id: str,
+        *,
+        user_id: str = "",
+        project_id: str = "",
+        verifier: str | Mapping[str, str] = "latest_assertion",
+        multi_valued: Collection[str] = (),
+    ) -> Facts:
+        """Return the facts of one scope.
+
+        Args:
+            agent_id: Owner of the facts.
+            user_id: User within the agent.
+            project_id: Project within the agent.
+            verifier: Which of two facts that contradict each other stays: ``latest_assertion``,
+                the one asserted later, or ``latest_event``, the one that began later. A mapping
+                chooses it by predicate; those it lacks have ``latest_assertion``.
+            multi_valued: Predicates of which a subject may have several objects at once, in all
+                scopes; kept in the lake from then on.
+
+        Raises:
+            ScopeError: A part of the scope is missing or malformed.
+            InvalidInputError: No such verifier, or no name of a predicate.
+            ReadOnlyError: A predicate would have to be declared, and the lake can't be written.
+        """
+        scope = Scope(agent_id, user_id, project_id)
+        return facts_of(self.store, scope, verifier=verifier, multi_valued=multi_valued)
 
     def read(self, scopes: Iterable[Scope]) -> MemoryReader:
         """Return a reader of several scopes at once; it counts no access.

@@ -227,11 +227,13 @@ with ailake.connect(sys.argv[1]) as lake:
     assert lake.scan("passages").collect().height == 0
     assert all(entry.event == "create" for entry in lake.ledger().entries(memory.scope))
     assert lake.ledger().verify() == ()
-    assert len(lake.stats().tables) == 4
+    assert len(lake.stats().tables) == 6
+    assert lake.facts("a").find() == lake.facts("a").history("x", "y") == []
     assert lake.verify() == ()
     for write in (
         lambda: memory.remember("x"),
         lambda: memory.forget("t"),
+        lambda: lake.facts("a").retract("f", "why"),
         lambda: MemoryDecayJob(lake).run(),
         lambda: ailake.connect(sys.argv[1] + "/new", embedder="hashing"),
         lambda: ailake.connect(sys.argv[2], embedder="hashing"),
@@ -248,7 +250,7 @@ print("refused")
 """
 
 
-@pytest.mark.parametrize("lacks", ["", "passages", "ledger"])
+@pytest.mark.parametrize("lacks", ["", "passages", "ledger", "facts"])
 def test_a_read_only_folder(tmp_path_factory: pytest.TempPathFactory, lacks: str) -> None:
     """Root may write anywhere, so the child gives up being root once it has imported."""
     folder = tmp_path_factory.mktemp("read-only")

@@ -87,5 +87,7 @@ def test_every_scalar_column_can_be_filtered() -> None:
 
 
 def test_unknown_table() -> None:
-    with pytest.raises(ailake.NotFoundError, match="accesses, episodic, ledger, passages"):
+    with pytest.raises(
+        ailake.NotFoundError, match="wanted one of accesses, episodic, facts, ledger, passages"
+    ):
         contract("nothing")

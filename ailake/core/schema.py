@@ -16,6 +16,9 @@ TABLE_KEY = "ailake.table"
 EMBEDDER_ID_KEY = "ailake.embedder_id"
 EMBEDDER_DIM_KEY = "ailake.embedder_dim"
 
+# The engine's: an insert of a key conflicts with another one of the same key.
+_KEY_METADATA = {"lance-schema:unenforced-primary-key": "true"}
+
 SCOPE_COLUMNS = ("agent_id", "user_id", "project_id")
 
 
@@ -52,6 +55,8 @@ class TableSpec:
         memory_column: The column that holds the id of the memory a row belongs to.
         forget: What ``forget`` does to the rows of a forgotten memory.
         purge: What a purge does to them.
+        key: The column by which the engine tells that two writers are inserting the same row, so
+            that the second has to look again; empty where nothing depends on it.
     """
 
     name: str
@@ -62,6 +67,7 @@ class TableSpec:
     memory_column: str
     forget: Erasure
     purge: Erasure
+    key: str = ""
 
 
 _TEXT = pa.string()
@@ -231,8 +237,75 @@ LEDGER = TableSpec(
     ),
 )
 
+_NS = "ns since 1970, UTC"
+_SOURCE = Column("source_memory_id", _TEXT, "id of the memory it was taken from, or empty")
+_KEY_ID = Column("key_id", _TEXT, "hash of scope, subject_id and predicate")
+
+FACTS = TableSpec(
+    name="facts",
+    version=1,
+    meaning="a row per version of a fact: one triple, one validity and one system interval",
+    scope=SCOPE_COLUMNS,
+    memory_column="source_memory_id",
+    forget=Erasure.DELETE,
+    purge=Erasure.DELETE,
+    key="version_id",
+    columns=(
+        Column("version_id", _TEXT, "id of the version: hash of key_id and ordinal"),
+        Column("fact_id", _TEXT, "id of the triple: hash of scope, subject, predicate, object"),
+        *_SCOPE,
+        _KEY_ID,
+        Column("subject", _TEXT, "what it is about, as it was given"),
+        Column("subject_type", _TEXT, "its type, empty for plain text, which is a concept"),
+        Column("subject_id", _TEXT, "hash of normalised name and type"),
+        Column("predicate", _TEXT, "what is said of it, compared exactly"),
+        Column("object", _TEXT, "the value, as it was given"),
+        Column("object_type", _TEXT, "its type, empty for plain text, which is a concept"),
+        Column("object_id", _TEXT, "hash of normalised name and type"),
+        Column("valid_from", INSTANT, "first instant at which it holds", unit=_NS),
+        Column(
+            "valid_to",
+            INSTANT,
+            "first instant at which it no longer does, null: open",
+            nullable=True,
+            unit=_NS,
+        ),
+        Column("recorded_at", INSTANT, "from here on the lake believed so", unit=_NS),
+        Column("retired_at", INSTANT, "until here, null: it still does", nullable=True, unit=_NS),
+        Column("origin", _TEXT, "asserted, extended (joined to what was known) or remainder"),
+        Column("ordinal", pa.uint32(), "place among all versions of the key, from 0"),
+        _SOURCE,
+    ),
+)
+
+VERIFICATIONS = TableSpec(
+    name="verifications",
+    version=1,
+    meaning="decisions about versions of facts; one whose versions facts lacks was never applied",
+    scope=SCOPE_COLUMNS,
+    memory_column="source_memory_id",
+    forget=Erasure.DELETE,
+    purge=Erasure.DELETE,
+    columns=(
+        Column("verification_id", _TEXT, "id of the decision; the same one may stand twice"),
+        *_SCOPE,
+        _KEY_ID,
+        Column("verdict", _TEXT, "noop, supersede or retract"),
+        Column("verifier", _TEXT, "who decided, empty where nothing was contradicted"),
+        Column("loser_fact_id", _TEXT, "fact that lost or was retracted, or empty"),
+        Column("loser_version_id", _TEXT, "its version, retired at decided_at"),
+        Column("winner_fact_id", _TEXT, "fact that stays, or empty"),
+        Column("winner_version_id", _TEXT, "its version"),
+        Column("reason", _TEXT, "why"),
+        Column("decided_at", INSTANT, "when", unit=_NS),
+        _SOURCE,
+    ),
+)
+
 # Made and tagged in this order: a lake or a tag that lacks the last was interrupted.
-TABLES: dict[str, TableSpec] = {spec.name: spec for spec in (ACCESSES, PASSAGES, LEDGER, EPISODIC)}
+TABLES: dict[str, TableSpec] = {
+    spec.name: spec for spec in (ACCESSES, PASSAGES, LEDGER, FACTS, VERIFICATIONS, EPISODIC)
+}
 
 
 def table_spec(name: str) -> TableSpec:
@@ -257,7 +330,10 @@ def arrow_schema(name: str, *, dim: int, embedder_id: str) -> pa.Schema:
     spec = table_spec(name)
     fields = [
         pa.field(
-            c.name, pa.list_(pa.float16(), dim) if c.name == "embedding" else c.type, c.nullable
+            c.name,
+            pa.list_(pa.float16(), dim) if c.name == "embedding" else c.type,
+            c.nullable,
+            metadata=_KEY_METADATA if c.name == spec.key else None,
         )
         for c in spec.columns
     ]

@@ -22,7 +22,7 @@ class Problem:
 
     Attributes:
         what: Which one.
-        count: How many memories break it.
+        count: How many memories or versions of facts break it.
         examples: Ids of some of them.
     """
 
@@ -37,7 +37,8 @@ def verify(store: Store, now: datetime) -> tuple[Problem, ...]:
     Ids are unique; at most one judged, active memory has a text in its partition (scope, role,
     speaker, source); what was merged points at a memory of its scope; no row counts journal
     entries that are not there yet; no passage is left of a memory that is gone. Reads pass such a
-    passage over, but it holds what its memory's erasure should have taken.
+    passage over, but it holds what its memory's erasure should have taken. Of facts see
+    ``broken_facts``.
 
     Args:
         store: The lake.
@@ -45,6 +46,7 @@ def verify(store: Store, now: datetime) -> tuple[Problem, ...]:
     """
     import polars as pl  # noqa: PLC0415 (half a second that opening a lake need not pay)
 
+    from ailake.storage.fact_checks import broken_facts  # noqa: PLC0415 (polars again)
     from ailake.storage.frames import lazy_frame  # noqa: PLC0415 (polars again)
 
     scope = ["agent_id", "user_id", "project_id"]
@@ -86,7 +88,8 @@ def verify(store: Store, now: datetime) -> tuple[Problem, ...]:
         ),
         "a passage belongs to no memory": parts.join(rows, on=[*scope, "chunk_id"], how="anti"),
     }
-    return tuple(_problem(what, broken) for what, broken in found.items() if broken.height)
+    problems = [_problem(what, broken) for what, broken in found.items() if broken.height]
+    return (*problems, *(Problem(*broken) for broken in broken_facts(store)))
 
 
 def _problem(what: str, broken: "pl.DataFrame") -> Problem:

@@ -1,0 +1,166 @@
+"""Rows of ``facts`` and ``verifications``, from values and back."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from ailake.core.entities import EntityRef
+from ailake.core.fact_versions import (
+    FactHistoryEntry,
+    FactKey,
+    FactVersion,
+    Origin,
+    StoredVersion,
+    Verdict,
+)
+from ailake.core.schema import INSTANT, SCOPE_COLUMNS, arrow_schema
+from ailake.core.superseding import KeyPlan
+from ailake.core.windows import Window
+
+_MICROSECONDS = pa.timestamp("us", "UTC")
+
+
+def version_rows(plans: Sequence[KeyPlan], *, dim: int, embedder_id: str) -> pa.Table:
+    """Return what plans retire and insert, as rows of ``facts``."""
+    pairs = [(plan.key, v) for plan in plans for v in (*plan.retired, *plan.inserted)]
+    ids = {plan.key: plan.key.id for plan in plans}
+    versions = [version for _, version in pairs]
+    columns: dict[str, Any] = {
+        "version_id": [v.version_id for v in versions],
+        "fact_id": [v.fact_id for v in versions],
+        **_of_keys([key for key, _ in pairs], ids),
+        "subject": [_name(v.subject) for v in versions],
+        "subject_type": [_type(v.subject) for v in versions],
+        "subject_id": [key.subject_id for key, _ in pairs],
+        "predicate": [key.predicate for key, _ in pairs],
+        "object": [_name(v.object) for v in versions],
+        "object_type": [_type(v.object) for v in versions],
+        "object_id": [v.object_id for v in versions],
+        "valid_from": _instants([v.window.start for v in versions]),
+        "valid_to": _instants([v.window.end for v in versions]),
+        "recorded_at": _instants([v.recorded_at for v in versions]),
+        "retired_at": _instants([v.retired_at for v in versions]),
+        "origin": [str(v.origin) for v in versions],
+        "ordinal": [v.ordinal for v in versions],
+        "source_memory_id": [v.source_memory_id for v in versions],
+    }
+    return pa.table(columns, schema=arrow_schema("facts", dim=dim, embedder_id=embedder_id))
+
+
+def verification_rows(plans: Sequence[KeyPlan], *, dim: int, embedder_id: str) -> pa.Table:
+    """Return the decisions of plans as rows of ``verifications``."""
+    pairs = [(plan.key, one) for plan in plans for one in plan.verifications]
+    ids = {plan.key: plan.key.id for plan in plans}
+    made = [one for _, one in pairs]
+    columns: dict[str, Any] = {
+        "verification_id": [one.verification_id for one in made],
+        **_of_keys([key for key, _ in pairs], ids),
+        "verdict": [str(one.verdict) for one in made],
+        "verifier": [one.verifier for one in made],
+        "loser_fact_id": [one.loser.fact_id if one.loser else "" for one in made],
+        "loser_version_id": [one.loser.version_id if one.loser else "" for one in made],
+        "winner_fact_id": [one.winner.fact_id if one.winner else "" for one in made],
+        "winner_version_id": [one.winner.version_id if one.winner else "" for one in made],
+        "reason": [one.reason for one in made],
+        "decided_at": _instants([one.decided_at for one in made]),
+        "source_memory_id": [one.source_memory_id for one in made],
+    }
+    schema = arrow_schema("verifications", dim=dim, embedder_id=embedder_id)
+    return pa.table(columns, schema=schema)
+
+
+def stored_version(row: Mapping[str, Any]) -> StoredVersion:
+    """Return a row of ``facts`` as a version to plan with."""
+    return StoredVersion(
+        version_id=row["version_id"],
+        fact_id=row["fact_id"],
+        subject=_given(row["subject"], row["subject_type"]),
+        object=_given(row["object"], row["object_type"]),
+        object_id=row["object_id"],
+        window=Window(row["valid_from"], row["valid_to"]),
+        recorded_at=row["recorded_at"],
+        ordinal=row["ordinal"],
+        origin=Origin(row["origin"]),
+        source_memory_id=row["source_memory_id"],
+        retired_at=row["retired_at"],
+    )
+
+
+def fact_version(row: Mapping[str, Any]) -> FactVersion:
+    """Return a row of ``facts`` as what ``find`` returns."""
+    return FactVersion(**_fields(row))
+
+
+def history_entries(
+    rows: Sequence[Mapping[str, Any]], verifications: Sequence[Mapping[str, Any]]
+) -> list[FactHistoryEntry]:
+    """Return versions with what became of them.
+
+    Decisions that were written and never applied, because their writer died, count for nothing.
+
+    Args:
+        rows: Every version of a key, in order.
+        verifications: Every decision about the key.
+    """
+    stored = {row["version_id"]: row for row in rows}
+    applied = {
+        one["verification_id"]: one for one in verifications if _is_applied(one, stored)
+    }.values()
+    lost = {one["loser_version_id"]: one for one in applied if one["loser_version_id"]}
+    asserted = [row["fact_id"] for row in rows if row["origin"] != Origin.REMAINDER]
+    asserted += [one["winner_fact_id"] for one in applied if one["verdict"] == Verdict.NOOP]
+    found = []
+    for row in rows:
+        ended = lost.get(row["version_id"], {})
+        found.append(
+            FactHistoryEntry(
+                **_fields(row),
+                origin=Origin(row["origin"]),
+                assertions=asserted.count(row["fact_id"]),
+                verdict=ended.get("verdict", ""),
+                lost_to=ended.get("winner_fact_id", ""),
+                reason=ended.get("reason", ""),
+            )
+        )
+    return found
+
+
+def _is_applied(one: Mapping[str, Any], stored: Mapping[str, Mapping[str, Any]]) -> bool:
+    winner, loser = (stored.get(one[f"{side}_version_id"]) for side in ("winner", "loser"))
+    if one["winner_version_id"] and (not winner or winner["fact_id"] != one["winner_fact_id"]):
+        return False
+    if not one["loser_version_id"]:
+        return True
+    return loser is not None and loser["retired_at"] == one["decided_at"]
+
+
+def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    names = (
+        "fact_id", "predicate", "valid_from", "valid_to", "recorded_at", "retired_at",
+        "source_memory_id", "version_id",
+    )  # fmt: skip
+    given = {name: _given(row[name], row[f"{name}_type"]) for name in ("subject", "object")}
+    return {**{name: row[name] for name in names}, **given}
+
+
+def _of_keys(keys: Collection[FactKey], ids: Mapping[FactKey, str]) -> dict[str, list[str]]:
+    scope = {name: [getattr(key.scope, name) for key in keys] for name in SCOPE_COLUMNS}
+    return {**scope, "key_id": [ids[key] for key in keys]}
+
+
+def _given(name: str, entity_type: str) -> str | EntityRef:
+    return EntityRef(entity_type, name) if entity_type else name
+
+
+def _name(value: str | EntityRef) -> str:
+    return value.name if isinstance(value, EntityRef) else value
+
+
+def _type(value: str | EntityRef) -> str:
+    return value.type if isinstance(value, EntityRef) else ""
+
+
+def _instants(values: Sequence[datetime | None]) -> pa.Array:
+    return pa.array(values, _MICROSECONDS).cast(INSTANT)

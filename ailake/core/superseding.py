@@ -1,0 +1,239 @@
+"""What to retire and what to insert for new facts of one subject and predicate, as a plan.
+
+A version never changes, except that it is retired once; what is left of one that loses is a new
+version. Storage applies a plan as a whole or not at all.
+"""
+
+from bisect import insort
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from ailake.core.entities import digest
+from ailake.core.fact_versions import (
+    FactKey,
+    Origin,
+    StoredVersion,
+    Verdict,
+    Verification,
+    Verifier,
+)
+from ailake.core.reconcile import FactDecision, FactTriple, decide
+from ailake.core.windows import (
+    Window,
+    before,
+    minus,
+    minus_all,
+    union,
+    windows_meet,
+    windows_overlap,
+)
+
+ASSERTED_LATER = "asserted later"
+BEGAN_LATER = "began later"
+KNOWN_ALREADY = "known already"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPlan:
+    """What becomes of the versions of one key, in one commit.
+
+    Attributes:
+        retired: Stored versions, with their ``retired_at``.
+        inserted: New versions; one that a later fact of the same batch retired has the same
+            instant as its beginning and end.
+        verifications: Who lost to whom and why, and what was known already.
+    """
+
+    key: FactKey
+    retired: tuple[StoredVersion, ...]
+    inserted: tuple[StoredVersion, ...]
+    verifications: tuple[Verification, ...]
+
+
+class KeyPlanner:
+    """Takes facts of one key in order, each seeing what those before it did.
+
+    Args:
+        key: Their scope, subject and predicate.
+        versions: Every stored version of the key, retired ones too.
+        now: When they are recorded. Belief never runs backwards: where something of the key was
+            recorded later, that instant counts.
+        verifier: Who decides.
+        multi_valued: Different objects don't contradict each other.
+    """
+
+    def __init__(
+        self,
+        key: FactKey,
+        versions: Sequence[StoredVersion],
+        *,
+        now: datetime,
+        verifier: Verifier = Verifier.LATEST_ASSERTION,
+        multi_valued: bool = False,
+    ) -> None:
+        self._key, self._key_id = key, key.id
+        self._verifier, self._multi_valued = verifier, multi_valued
+        changed = [v.retired_at or v.recorded_at for v in versions]
+        self._now = max([now, *changed])
+        self._next = max((v.ordinal for v in versions), default=-1) + 1
+        self._live = sorted((v for v in versions if v.retired_at is None), key=_order)
+        self._retired: list[StoredVersion] = []
+        self._inserted: dict[str, StoredVersion] = {}
+        self._verifications: list[Verification] = []
+
+    def plan(self) -> KeyPlan:
+        """Return what all facts so far come to."""
+        inserted = tuple(self._inserted.values())
+        return KeyPlan(self._key, tuple(self._retired), inserted, tuple(self._verifications))
+
+    def take(self, triple: FactTriple, object_id: str) -> FactDecision:
+        """Take one fact.
+
+        Args:
+            triple: The fact, of this key.
+            object_id: Id of its object.
+
+        Returns:
+            What ``classify_fact`` makes of it; where the verifier found against the new fact, that
+            is the loser.
+        """
+        fact_id = self._key.fact_id(object_id)
+        window = Window(triple.valid_from, triple.valid_to)
+        own = [v for v in self._live if v.object_id == object_id]
+        prior = own if self._multi_valued else self._live
+        kind, loser = decide(object_id, window, prior)
+        added = minus_all(window, (v.window for v in own))
+        if not added:
+            known = next(v for v in own if windows_overlap(v.window, window))
+            source = triple.source_memory_id
+            self._note(Verdict.NOOP, None, known, reason=KNOWN_ALREADY, source=source)
+            return FactDecision(kind, fact_id=fact_id)
+        rivals = [
+            v
+            for v in prior
+            if v.object_id != object_id and any(windows_overlap(v.window, a) for a in added)
+        ]
+        beaten = self._settle(_New(triple, object_id, fact_id, window), own, rivals)
+        if loser is None:
+            return FactDecision(kind, fact_id=fact_id)
+        lost_by = loser.fact_id if loser in beaten else fact_id
+        return FactDecision(kind, lost_by, fact_id=fact_id)
+
+    def retract(self, fact_id: str, reason: str) -> tuple[StoredVersion, ...]:
+        """Retire all live versions of a fact, and return them as they are then."""
+        gone = [v for v in self._live if v.fact_id == fact_id]
+        for version in gone:
+            self._retire(version)
+            source = version.source_memory_id
+            self._note(Verdict.RETRACT, version, None, reason=reason, source=source)
+        return tuple(replace(version, retired_at=self._now) for version in gone)
+
+    def _settle(
+        self, new: "_New", own: Sequence[StoredVersion], rivals: Sequence[StoredVersion]
+    ) -> list[StoredVersion]:
+        """Insert a fact that adds something, and return the rivals that lost to it."""
+        by_event = self._verifier is Verifier.LATEST_EVENT
+        later = [v for v in rivals if by_event and v.window.start > new.window.start]
+        beaten = [v for v in rivals if v not in later]
+        source = new.triple.source_memory_id
+        kept = new.window
+        if later:
+            winner = min(later, key=lambda v: v.window.start)
+            said = self._insert(new.version(kept), Origin.ASSERTED)
+            self._retire(said)
+            self._note(Verdict.SUPERSEDE, said, winner, reason=BEGAN_LATER, source=source)
+            (kept,) = before(kept, winner.window.start)
+        stays = self._joined(new, kept, own, is_cut=bool(later))
+        for rival in beaten:
+            self._retire(rival)
+            left = (before(rival.window, new.window.start) if by_event
+                    else minus(rival.window, new.window))  # fmt: skip
+            for window in left:
+                self._insert(replace(rival, window=window), Origin.REMAINDER)
+            began_later = by_event and rival.window.start < new.window.start
+            reason = BEGAN_LATER if began_later else ASSERTED_LATER
+            self._note(Verdict.SUPERSEDE, rival, stays, reason=reason, source=source)
+        return beaten
+
+    def _joined(
+        self, new: "_New", kept: Window, own: Sequence[StoredVersion], *, is_cut: bool
+    ) -> StoredVersion:
+        """Return the version that holds ``kept``, with what it meets of the same fact."""
+        meeting = [v for v in own if windows_meet(v.window, kept)]
+        whole = union([kept, *(v.window for v in meeting)])
+        for version in meeting:
+            if version.window == whole:
+                return version
+        for version in meeting:
+            self._retire(version)
+        made = new.version(whole)
+        if meeting:
+            # As it was said first; the memory that confirms it is the newer link.
+            first = meeting[0]
+            source = made.source_memory_id or first.source_memory_id
+            made = replace(
+                made, subject=first.subject, object=first.object, source_memory_id=source
+            )
+        if is_cut:
+            return self._insert(made, Origin.REMAINDER)
+        return self._insert(made, Origin.EXTENDED if meeting else Origin.ASSERTED)
+
+    def _insert(self, version: StoredVersion, origin: Origin) -> StoredVersion:
+        made = replace(
+            version,
+            version_id=digest(self._key_id, str(self._next)),
+            recorded_at=self._now,
+            ordinal=self._next,
+            origin=origin,
+            retired_at=None,
+        )
+        self._next += 1
+        self._inserted[made.version_id] = made
+        insort(self._live, made, key=_order)
+        return made
+
+    def _retire(self, version: StoredVersion) -> None:
+        self._live.remove(version)
+        ended = replace(version, retired_at=self._now)
+        if version.version_id in self._inserted:
+            self._inserted[version.version_id] = ended
+        else:
+            self._retired.append(ended)
+
+    def _note(
+        self,
+        verdict: Verdict,
+        loser: StoredVersion | None,
+        winner: StoredVersion | None,
+        *,
+        reason: str,
+        source: str,
+    ) -> None:
+        sides = [side.version_id if side else "" for side in (loser, winner)]
+        place, when = len(self._verifications), self._now.isoformat()
+        verification_id = digest(self._key_id, verdict, *sides, reason, when, str(place))
+        by = str(self._verifier) if verdict is Verdict.SUPERSEDE else ""
+        self._verifications.append(
+            Verification(verification_id, verdict, by, loser, winner, reason, self._now, source)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    triple: FactTriple
+    object_id: str
+    fact_id: str
+    window: Window
+
+    def version(self, window: Window) -> StoredVersion:
+        """Return it as a version that has no place and no instant yet."""
+        said = self.triple
+        return StoredVersion(
+            "", self.fact_id, said.subject, said.object, self.object_id, window,
+            said.valid_from, -1, Origin.ASSERTED, said.source_memory_id,
+        )  # fmt: skip
+
+
+def _order(version: StoredVersion) -> tuple[datetime, str, int]:
+    return version.recorded_at, version.fact_id, version.ordinal
