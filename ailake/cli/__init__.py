@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from ailake.cli import backups, indexing, ingest, ledger, maintaining, memories, operations, samples
+from ailake.cli import (
+    backups,
+    facts,
+    indexing,
+    ingest,
+    ledger,
+    maintaining,
+    memories,
+    operations,
+    samples,
+)
 from ailake.cli.output import print_error, print_line
 from ailake.errors import AilakeError, InvalidInputError
 
@@ -34,7 +44,11 @@ def ailake(
         raise typer.Exit(DONE)
 
 
-for module in (samples, memories, ingest, operations, indexing, maintaining, backups, ledger):
+_GROUPS = (
+    samples, memories, facts, ingest, operations, indexing, maintaining, backups, ledger,
+)  # fmt: skip
+
+for module in _GROUPS:
     module.register(app)
 
 
