@@ -156,3 +156,16 @@ def test_writes_one_by_one() -> None:
         assert disk["bulk"]["fragments"] == disk["bulk"]["cleaned_vs_bulk"] == 1
         for line in disk.values():
             assert line["cleaned_bytes_per_row"] <= line["bytes_per_row"]
+
+
+def test_facts() -> None:
+    options = ("--classify", "500", "--assert", "200", "--stored", "300", "--queries", "3")
+    lines = figures("facts.py", *options, "--repeats", "1")
+    found = {(line["figure"], line.get("what")): line for line in lines}
+    assert set(found) == {
+        ("classify", "scalar"), ("classify", "batch"), ("assert", "ours"), ("assert", "raw"),
+        ("assert one", None), ("as of", "ours"), ("as of", "scan"),
+    }  # fmt: skip
+    # A tenth lose and leave a remainder.
+    assert found["assert", "ours"]["stored"] == found["assert", "raw"]["stored"] == 220
+    assert found["assert", "raw"]["vs_raw"] == found["as of", "scan"]["vs_scan"] == 1

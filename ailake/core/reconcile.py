@@ -94,6 +94,16 @@ class SpoEntry:
         object.__setattr__(self, "valid_from", window.start)
         object.__setattr__(self, "valid_to", window.end)
 
+    @property
+    def object_id(self) -> str | EntityRef:
+        """What it is compared by."""
+        return self.object
+
+    @property
+    def window(self) -> Window:
+        """When it holds."""
+        return Window(self.valid_from, self.valid_to)
+
 
 @dataclass(frozen=True, slots=True)
 class FactDecision:
@@ -120,8 +130,7 @@ def classify_fact(new: FactTriple, prior: Sequence[SpoEntry]) -> FactDecision:
         new: The fact.
         prior: Known ones; their order decides which of several is the loser.
     """
-    known = [Rival(one.object, Window(one.valid_from, one.valid_to), one.fact_id) for one in prior]
-    kind, loser = decide(new.object, Window(new.valid_from, new.valid_to), known)
+    kind, loser = decide(new.object, Window(new.valid_from, new.valid_to), prior)
     return FactDecision(kind, None if loser is None else loser.fact_id)
 
 
@@ -138,15 +147,6 @@ class Known(Protocol):
     @property
     def window(self) -> Window:
         """When it holds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rival:
-    """The least that is ``Known``."""
-
-    object_id: object
-    window: Window
-    fact_id: str
 
 
 def decide(object_id: object, window: Window, prior: Sequence[K]) -> tuple[FactKind, K | None]:
