@@ -114,6 +114,23 @@ def test_supersede_closes_the_old_and_both_are_reachable(facts: ailake.Facts) ->
     assert (rest.object, rest.origin, rest.valid_to) == ("A", "remainder", year(2020))
 
 
+def test_a_decision_that_was_never_applied_says_nothing(
+    lake: ailake.Lake, facts: ailake.Facts
+) -> None:
+    """Its writer died before its versions were stored; another one won at the same instant."""
+    facts.assert_([works("A", 2015)], now=NOW)
+    (new,) = facts.assert_([works("B", 2020), works("B", 2021)], now=NOW + HOUR)[:1]
+    (lost, known) = lake.table("verifications").to_arrow().to_pylist()
+    other = {"winner_fact_id": "never stored", "verification_id": "x"}
+    early = {"decided_at": NOW, "verification_id": "y"}
+    before = facts.history("Ana", "works_at")
+    lake.table("verifications").add([{**lost, **other}, {**lost, **early}, {**known, **other}])
+    lake.table("verifications").add([known])
+    assert facts.history("Ana", "works_at") == before
+    assert [v.lost_to for v in before if v.lost_to] == [new.fact_id]
+    assert [v.assertions for v in before] == [1, 2, 1]
+
+
 def test_a_closed_winner_leaves_both_ends(facts: ailake.Facts) -> None:
     facts.assert_([works("A", 2010)], now=NOW)
     facts.assert_([works("B", 2015, 2018)], now=NOW + HOUR)
