@@ -124,7 +124,8 @@ def test_a_decision_that_was_never_applied_says_nothing(
     other = {"winner_fact_id": "never stored", "verification_id": "x"}
     early = {"decided_at": NOW, "verification_id": "y"}
     before = facts.history("Ana", "works_at")
-    lake.table("verifications").add([{**lost, **other}, {**lost, **early}, {**known, **other}])
+    noop = {**other, "verification_id": "z"}
+    lake.table("verifications").add([{**lost, **other}, {**lost, **early}, {**known, **noop}])
     lake.table("verifications").add([known])
     assert facts.history("Ana", "works_at") == before
     assert [v.lost_to for v in before if v.lost_to] == [new.fact_id]
