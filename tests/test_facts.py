@@ -122,7 +122,7 @@ def test_a_decision_that_was_never_applied_says_nothing(
     (new,) = facts.assert_([works("B", 2020), works("B", 2021)], now=NOW + HOUR)[:1]
     (lost, known) = lake.table("verifications").to_arrow().to_pylist()
     other = {"winner_fact_id": "never stored", "verification_id": "x"}
-    early = {"decided_at": NOW, "verification_id": "y"}
+    early = {"decided_at": NOW, "verification_id": "y", "reason": "not applied"}
     before = facts.history("Ana", "works_at")
     noop = {**other, "verification_id": "z"}
     lake.table("verifications").add([{**lost, **other}, {**lost, **early}, {**known, **noop}])
