@@ -1,46 +1,19 @@
 """Facts: asserted, found on both axes of time, retracted; one statement of the spec each."""
 
-import shutil
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
+from asserted import HOUR, NOW, at, works, year
 
 import ailake
 from ailake import EntityRef, FactTriple, InvalidInputError, NotFoundError
 from ailake.core.fact_versions import FactKey
 
-NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
-HOUR = timedelta(hours=1)
-
-
-def year(number: int) -> datetime:
-    return datetime(number, 1, 1, tzinfo=UTC)
-
-
-def works(value: Any, start: int, end: int | None = None, **about: Any) -> FactTriple:
-    given = {"subject": "Ana", "predicate": "works_at", **about}
-    return FactTriple(
-        object=value, valid_from=year(start), valid_to=None if end is None else year(end), **given
-    )
-
 
 @pytest.fixture
 def facts(lake: ailake.Lake) -> ailake.Facts:
     return lake.facts(agent_id="ana-bot", user_id="ana")
-
-
-def at(facts: ailake.Facts, *years: int, known_at: datetime | None = None) -> list[list[str]]:
-    """Return what holds on 1 June of each year."""
-    return [
-        sorted(
-            str(v.object)
-            for v in facts.find("Ana", as_of=year(y) + timedelta(150), known_at=known_at)
-        )
-        for y in years
-    ]
 
 
 def spans(facts: ailake.Facts, value: str) -> list[tuple[int, int | None]]:
@@ -371,65 +344,3 @@ def test_bad_input_writes_nothing(
 def test_bad_options(lake: ailake.Lake, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         lake.facts(**{"agent_id": "a", **options})
-
-
-def test_the_past_a_tag_and_a_backup(tmp_path: Path, lake: ailake.Lake) -> None:
-    facts = lake.facts("a", multi_valued={"likes"})
-    facts.assert_([works("A", 2010)], now=NOW)
-    lake.tag("before")
-    facts.assert_([works("B", 2015)], now=NOW + HOUR)
-    then = lake.at("before").facts("a", multi_valued={"likes"})
-    assert at(then, 2016) == [["A"]]
-    for write in (
-        lambda: then.assert_([works("C", 2016)]),
-        lambda: then.retract(then.find(as_of=year(2016))[0].fact_id, "why"),
-        lambda: lake.at("before").facts("a", multi_valued={"speaks"}),
-    ):
-        with pytest.raises(ailake.ReadOnlyError):
-            write()
-    lake.backup(tmp_path / "backup")
-    with ailake.connect(tmp_path / "backup") as copy:
-        assert copy.facts("a").history("Ana", "works_at") == facts.history("Ana", "works_at")
-        copy.facts("a").assert_([works("C", 2020)], now=NOW + 2 * HOUR)
-        assert at(copy.facts("a"), 2012, 2016, 2021) == [["A"], ["B"], ["C"]]
-    assert at(facts, 2021) == [["B"]]
-
-
-def test_a_lake_without_the_tables_gets_them(tmp_path: Path) -> None:
-    with ailake.connect(tmp_path, embedder="hashing:8") as lake:
-        lake.memory(agent_id="a").remember("tea")
-        lake.tag("before")
-    for name in ("facts", "verifications"):
-        shutil.rmtree(tmp_path / f"{name}.lance")
-    with ailake.connect(tmp_path) as lake:
-        assert lake.facts("a").find() == []
-        lake.facts("a").assert_([works("A", 2010)], now=NOW)
-        assert at(lake.facts("a"), 2011) == [["A"]]
-        assert lake.at("before").facts("a").find() == []
-        assert lake.memory(agent_id="a").count() == 1
-
-
-def test_polars_reads_them(lake: ailake.Lake, facts: ailake.Facts) -> None:
-    facts.assert_([works("A", 2010), works("B", 2015)], now=NOW)
-    live = lake.scan("facts").filter(pl.col("retired_at").is_null(), pl.col("valid_to").is_null())
-    assert live.collect()["object"].to_list() == ["B"]
-    assert {table.name: table.rows for table in lake.stats().tables}["facts"] == 3
-
-
-def test_verify_names_broken_facts(lake: ailake.Lake, facts: ailake.Facts) -> None:
-    facts.assert_([works("A", 2010)], now=NOW)
-    rows = lake.table("facts").to_arrow().to_pylist()
-    again = {**rows[0], "object_id": "b", "ordinal": 1}
-    lake.table("facts").add([again, {**again, "version_id": "w", "valid_to": year(2009)}])
-    found = {problem.what: problem.examples for problem in lake.verify()}
-    assert found["two versions of facts have the same id"] == (rows[0]["version_id"],) * 2
-    assert found["an interval of a fact ends before it begins"] == ("w",)
-    assert "two live facts contradict each other" in found
-
-
-def test_a_closed_lake_says_so(tmp_path: Path) -> None:
-    with ailake.connect(tmp_path, embedder="hashing:8") as lake:
-        facts = lake.facts("a")
-    for call in (facts.find, lambda: facts.assert_([works("A", 2010)])):
-        with pytest.raises(InvalidInputError, match="is closed"):
-            call()

@@ -71,16 +71,16 @@ def test_a_dry_run_changes_nothing(large: ailake.Lake) -> None:
 def test_the_largest_scope_decides(large: ailake.Lake) -> None:
     """Many small scopes are each held in memory, however many rows the table has."""
     fill(large, 500, agent="b")
-    just = ailake.IndexPolicy(min_bytes=2_000 * DIM * 4)
+    just = ailake.IndexPolicy(min_bytes=2_000 * vectors.resident_bytes(DIM))
     planned = run(large, just, dry_run=True)
     assert (planned.action, planned.rows, planned.scope_rows) == (IndexAction.NONE, 2_500, 2_000)
-    less = ailake.IndexPolicy(min_bytes=2_000 * DIM * 4 - 1)
+    less = ailake.IndexPolicy(min_bytes=2_000 * vectors.resident_bytes(DIM) - 1)
     assert run(large, less, dry_run=True).action is IndexAction.BUILD
     assert IndexJob(large).run(NOW).tables[0].action is IndexAction.NONE
     assert present(large) is None
 
 
-@pytest.mark.usefixtures("on_disk")
+@pytest.mark.usefixtures("on_disk", "short_lists")
 def test_it_is_built_measured_and_used(large: ailake.Lake) -> None:
     drawn = fill(large, 300, seed=1, agent="b")
     done = run(large)
@@ -94,7 +94,7 @@ def test_it_is_built_measured_and_used(large: ailake.Lake) -> None:
     assert (found.recall, found.parameters) == (done.recall, done.parameters)
     memory = large.memory("b")
     hits = memory.recall(drawn[7], limit=10, now=NOW, touch=False)
-    assert not hits.exact
+    assert (hits.exact, hits.bound_held) == (False, True)
     exact = memory.recall(drawn[7], limit=10, now=NOW, touch=False, exact=True)
     assert [hit.id for hit in hits] == [hit.id for hit in exact]
     assert [hit.distance for hit in hits] == pytest.approx(

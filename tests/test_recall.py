@@ -134,8 +134,11 @@ def test_recall_over_an_index(lake: ailake.Lake, memory: ailake.Memory, kind: st
 
 
 @pytest.mark.usefixtures("on_disk", "short_lists")
-def test_exact_leaves_the_index_alone(lake: ailake.Lake, memory: ailake.Memory) -> None:
-    """A coarse index loses some of the nearest from a short list; exact=True must not."""
+def test_exact_leaves_the_index_alone(
+    lake: ailake.Lake, memory: ailake.Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One part of an index holds but some of the nearest; exact=True must lose none."""
+    monkeypatch.setattr("ailake.storage.search._PROBES", 1)
     vectors = np.random.default_rng(2).normal(size=(1_000, 64))
     items = [{"text": f"m{n}", "id": f"m{n}", "vector": v} for n, v in enumerate(vectors)]
     memory.remember_many(items, judge=False, now=NOW)

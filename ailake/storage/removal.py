@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from ailake.core.records import Scope
 from ailake.core.schema import SCOPE_COLUMNS
+from ailake.storage import facts
 from ailake.storage.memories import scope_of
 from ailake.storage.passages import remove_orphans
 
@@ -27,7 +28,8 @@ _BATCH_ROWS = 131_072
 def remove_rows(store: "Store", rows: pa.Table, *, now: datetime) -> None:
     """Delete memories, under the write lock, once the ledger says so: up to 50,000 in a commit.
 
-    An error of a later commit says how many are gone and how many are left.
+    The facts that were taken from them go along. An error of a later commit says how many are gone
+    and how many are left.
 
     Args:
         store: The lake.
@@ -37,8 +39,11 @@ def remove_rows(store: "Store", rows: pa.Table, *, now: datetime) -> None:
     for start in range(0, rows.num_rows, _AT_ONCE):
         some = rows.slice(start, _AT_ONCE)
         try:
-            store.recorder.announce(store, _named(some), now=now)
+            named = _named(some)
+            store.recorder.announce(store, named, now=now)
             store.episodic.delete_rows(some["_rowid"].to_pylist())
+            for scope, rows_of in named.items():
+                facts.remove(store, scope, list(rows_of.values()))
         except (OSError, RuntimeError) as error:  # RuntimeError is the engine's
             error.add_note(
                 f"{start} of {rows.num_rows} memories were removed, {rows.num_rows - start} are "

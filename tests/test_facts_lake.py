@@ -1,0 +1,90 @@
+"""Facts beside everything else in a lake: in the past, in copies, in frames, once pruned."""
+
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+from asserted import HOUR, NOW, at, works, year
+
+import ailake
+from ailake import InvalidInputError
+from ailake.maintenance import ForgetJob
+
+
+@pytest.fixture
+def facts(lake: ailake.Lake) -> ailake.Facts:
+    return lake.facts(agent_id="ana-bot", user_id="ana")
+
+
+def test_the_past_a_tag_and_a_backup(tmp_path: Path, lake: ailake.Lake) -> None:
+    facts = lake.facts("a", multi_valued={"likes"})
+    facts.assert_([works("A", 2010)], now=NOW)
+    lake.tag("before")
+    facts.assert_([works("B", 2015)], now=NOW + HOUR)
+    then = lake.at("before").facts("a", multi_valued={"likes"})
+    assert at(then, 2016) == [["A"]]
+    for write in (
+        lambda: then.assert_([works("C", 2016)]),
+        lambda: then.retract(then.find(as_of=year(2016))[0].fact_id, "why"),
+        lambda: lake.at("before").facts("a", multi_valued={"speaks"}),
+    ):
+        with pytest.raises(ailake.ReadOnlyError):
+            write()
+    lake.backup(tmp_path / "backup")
+    with ailake.connect(tmp_path / "backup") as copy:
+        assert copy.facts("a").history("Ana", "works_at") == facts.history("Ana", "works_at")
+        copy.facts("a").assert_([works("C", 2020)], now=NOW + 2 * HOUR)
+        assert at(copy.facts("a"), 2012, 2016, 2021) == [["A"], ["B"], ["C"]]
+    assert at(facts, 2021) == [["B"]]
+
+
+def test_a_lake_without_the_tables_gets_them(tmp_path: Path) -> None:
+    with ailake.connect(tmp_path, embedder="hashing:8") as lake:
+        lake.memory(agent_id="a").remember("tea")
+        lake.tag("before")
+    for name in ("facts", "verifications"):
+        shutil.rmtree(tmp_path / f"{name}.lance")
+    with ailake.connect(tmp_path) as lake:
+        assert lake.facts("a").find() == []
+        lake.facts("a").assert_([works("A", 2010)], now=NOW)
+        assert at(lake.facts("a"), 2011) == [["A"]]
+        assert lake.at("before").facts("a").find() == []
+        assert lake.memory(agent_id="a").count() == 1
+
+
+def test_polars_reads_them(lake: ailake.Lake, facts: ailake.Facts) -> None:
+    facts.assert_([works("A", 2010), works("B", 2015)], now=NOW)
+    live = lake.scan("facts").filter(pl.col("retired_at").is_null(), pl.col("valid_to").is_null())
+    assert live.collect()["object"].to_list() == ["B"]
+    assert {table.name: table.rows for table in lake.stats().tables}["facts"] == 3
+
+
+def test_verify_names_broken_facts(lake: ailake.Lake, facts: ailake.Facts) -> None:
+    facts.assert_([works("A", 2010)], now=NOW)
+    rows = lake.table("facts").to_arrow().to_pylist()
+    again = {**rows[0], "object_id": "b", "ordinal": 1}
+    lake.table("facts").add([again, {**again, "version_id": "w", "valid_to": year(2009)}])
+    found = {problem.what: problem.examples for problem in lake.verify()}
+    assert found["two versions of facts have the same id"] == (rows[0]["version_id"],) * 2
+    assert found["an interval of a fact ends before it begins"] == ("w",)
+    assert "two live facts contradict each other" in found
+
+
+def test_a_closed_lake_says_so(tmp_path: Path) -> None:
+    with ailake.connect(tmp_path, embedder="hashing:8") as lake:
+        facts = lake.facts("a")
+    for call in (facts.find, lambda: facts.assert_([works("A", 2010)])):
+        with pytest.raises(InvalidInputError, match="is closed"):
+            call()
+
+
+def test_facts_of_pruned_memories_go_with_them(lake: ailake.Lake, facts: ailake.Facts) -> None:
+    memory = lake.memory(agent_id="ana-bot", user_id="ana")
+    told = memory.remember("Ana works at A", expires_at=NOW + HOUR, now=NOW)
+    facts.assert_([works("A", 2010, source_memory_id=told.id)], now=NOW)
+    facts.assert_([works("B", 2020, subject="Bo", source_memory_id="elsewhere")], now=NOW)
+    ForgetJob(lake).run(NOW + 2 * HOUR)
+    assert facts.history("Ana", "works_at") == []
+    assert [version.object for version in facts.find("Bo", now=NOW)] == ["B"]
+    assert lake.verify() == ()
