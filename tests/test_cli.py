@@ -233,8 +233,8 @@ def test_version(cli: Cli) -> None:
 
 HELP = [
     "demo", "remember", "recall", "list", "get", "forget", "ingest", "decay", "stats", "scopes",
-    "schema", "doctor", "index", "maintain", "compact", "prune", "backup", "restore", "ledger",
-    "facts",
+    "schema", "doctor", "index", "maintain", "compact", "prune", "backup", "restore", "facts",
+    "ledger",
 ]  # fmt: skip
 
 
