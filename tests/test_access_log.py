@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ailake
-from ailake.core.accesses import Access, AccessLog, Entries
+from ailake.core.accesses import Access, AccessLog, Entries, pending_of, pending_of_rows
 from ailake.maintenance import MemoryDecayJob
 from ailake.storage.table import Table
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 Met = list[tuple[str, Access]]
 
-accesses = st.builds(Access, st.integers(1, 9), st.integers(0, 99), st.just(1))
+confidences = st.none() | st.floats(0, 1)
+accesses = st.builds(Access, st.integers(1, 9), st.integers(0, 99), st.integers(0, 2), confidences)
 met = st.lists(st.tuples(st.sampled_from("abcd"), accesses), max_size=30)
 
 
@@ -46,6 +47,19 @@ def test_what_comes_later_changes_nothing(first: Met, other: Met, later: Met) ->
     renewed = AccessLog(later)
     parts = Entries((renewed, len(renewed)), (two, len(two)))
     assert list(parts.after(entries.parts)) == [*later, *later]
+
+
+@given(met, met, met, st.integers(0, 9))
+def test_sums_are_those_of_each_access(first: Met, other: Met, later: Met, mark: int) -> None:
+    one, two = AccessLog(first), AccessLog(other)
+    entries = Entries((one, len(one)), (two, len(two)))
+    for memory_id, access in later:
+        one.add(memory_id, access)
+    for name in "abcd":
+        accesses = entries.get(name, ())
+        wanted = pending_of(accesses, folded_through=mark)
+        assert entries.pending(name, folded_through=mark) == wanted
+        assert pending_of_rows(entries, [name], [mark]) == ({name: wanted} if wanted else {})
 
 
 @pytest.mark.parametrize("handles", [1, 2])

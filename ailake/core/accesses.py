@@ -1,10 +1,13 @@
 """Pending accesses: journal entries that no decay run has folded into their rows yet. Pure."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from functools import reduce
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,6 +15,8 @@ from ailake.core.records import MemoryRecord
 from ailake.core.rows import as_given, instant_of
 
 MAX_UINT32 = 2**32 - 1
+
+T = TypeVar("T", int, float)
 
 
 class AccessEvent(StrEnum):
@@ -87,7 +92,7 @@ class AccessLog:
     def __init__(self, accesses: Iterable[tuple[str, Access]] = ()) -> None:
         self._ids: list[str] = []
         self._accesses: list[Access] = []
-        self._places: dict[str, list[int]] = {}
+        self._sums: dict[str, list[_Sum]] = {}
         for memory_id, access in accesses:
             self.add(memory_id, access)
 
@@ -97,18 +102,75 @@ class AccessLog:
     def add(self, memory_id: str, access: Access) -> None:
         """Append an access of a memory; one thread at a time."""
         self._accesses.append(access)
-        self._places.setdefault(memory_id, []).append(len(self._ids))
+        sums = self._sums.setdefault(memory_id, [])
+        sums.append(_Sum.after(sums[-1] if sums else None, access, place=len(self._ids)))
         # Last: who reads meanwhile goes by its length.
         self._ids.append(memory_id)
 
     def of(self, memory_id: str, count: int) -> list[Access]:
         """Return the accesses of a memory among the first ``count``."""
-        places = self._places.get(memory_id, ())
-        return [self._accesses[place] for place in places if place < count]
+        sums = self._sums.get(memory_id, ())
+        return [self._accesses[one.place] for one in sums if one.place < count]
+
+    def has(self, memory_id: str, count: int) -> bool:
+        """Tell whether any access of a memory is among the first ``count``."""
+        sums = self._sums.get(memory_id, ())
+        return len(sums) > 0 and sums[0].place < count
+
+    def pending(self, memory_id: str, count: int, *, folded_through: int) -> Pending | None:
+        """Return what ``pending_of`` does of the memory's accesses among the first ``count``.
+
+        However many they are, it takes the same time unless some of them are folded already.
+        """
+        sums = self._sums.get(memory_id, ())
+        known = bisect_left(sums, count, key=attrgetter("place"))
+        if not known:
+            return None
+        last = sums[known - 1]
+        if last.oldest > folded_through:
+            return last.pending
+        return pending_of(self.of(memory_id, count), folded_through=folded_through)
 
     def between(self, start: int, stop: int) -> Iterator[tuple[str, Access]]:
         """Return the accesses from one place to before another, in order."""
         return zip(self._ids[start:stop], self._accesses[start:stop], strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A memory's accesses up to one of them, summed up.
+
+    Attributes:
+        place: Of that one in the log.
+        oldest: The lowest version of them.
+        pending: What they all come to.
+    """
+
+    place: int
+    oldest: int
+    pending: Pending
+
+    @classmethod
+    def after(cls, sums: "_Sum | None", access: Access, *, place: int) -> "_Sum":
+        """Return the sum with one more access."""
+        repeated_at = None if access.confidence is None else access.accessed_at
+        own = Pending(access.hits, access.accessed_at, repeated_at, access.confidence)
+        if sums is None:
+            return cls(place, access.version, own)
+        return cls(place, min(sums.oldest, access.version), _both(sums.pending, own))
+
+
+def _both(one: Pending, other: Pending) -> Pending:
+    return Pending(
+        hits=one.hits + other.hits,
+        last_accessed_at=max(one.last_accessed_at, other.last_accessed_at),
+        repeated_at=_greatest(one.repeated_at, other.repeated_at),
+        confidence=_greatest(one.confidence, other.confidence),
+    )
+
+
+def _greatest(one: T | None, other: T | None) -> T | None:
+    return max((value for value in (one, other) if value is not None), default=None)
 
 
 class Entries(Mapping[str, tuple[Access, ...]]):
@@ -132,6 +194,18 @@ class Entries(Mapping[str, tuple[Access, ...]]):
             raise KeyError(memory_id)
         return found
 
+    def __contains__(self, memory_id: object) -> bool:
+        return isinstance(memory_id, str) and any(log.has(memory_id, n) for log, n in self.parts)
+
+    def pending(self, memory_id: str, *, folded_through: int) -> Pending | None:
+        """Return what ``pending_of`` does of a memory's accesses, however many, in little time."""
+        parts = (
+            log.pending(memory_id, count, folded_through=folded_through)
+            for log, count in self.parts
+        )
+        found = [part for part in parts if part is not None]
+        return reduce(_both, found) if found else None
+
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys(memory_id for memory_id, _ in self.after(())))
 
@@ -152,9 +226,7 @@ NO_ENTRIES = Entries()
 
 
 def pending_of_rows(
-    entries: Mapping[str, Sequence[Access]],
-    memory_ids: Iterable[str],
-    folded_through: Iterable[int],
+    entries: Entries, memory_ids: Iterable[str], folded_through: Iterable[int]
 ) -> dict[str, Pending]:
     """Return what waits for some rows, by memory id; rows without entries are absent.
 
@@ -166,9 +238,8 @@ def pending_of_rows(
     if not entries:
         return {}
     found = (
-        (memory_id, pending_of(entries[memory_id], folded_through=watermark))
+        (memory_id, entries.pending(memory_id, folded_through=watermark))
         for memory_id, watermark in zip(memory_ids, folded_through, strict=True)
-        if memory_id in entries
     )
     return {memory_id: pending for memory_id, pending in found if pending is not None}
 

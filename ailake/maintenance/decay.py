@@ -1,6 +1,6 @@
 """MemoryDecayJob: rewrite recency weights, fold pending accesses, in one atomic commit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import perf_counter
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ailake import clock
-from ailake.core.accesses import Access, Pending, pending_of
+from ailake.core.accesses import Entries, Pending
 from ailake.core.decay import (
     ACCESS_COLUMNS,
     REPEAT_COLUMNS,
@@ -179,7 +179,7 @@ class _Run:
     now: int
     recency: RecencyConfig
     through: int
-    entries: Mapping[str, Sequence[Access]]
+    entries: Entries
     folded: int = 0
 
     def prepare(self, dataset: "lance.LanceDataset") -> Compute:
@@ -217,7 +217,7 @@ class _Run:
                 *(rows[name].to_pylist() for name in ("chunk_id", "folded_through", "_rowaddr")),
                 strict=True,
             ):
-                waiting = pending_of(self.entries[memory_id], folded_through=watermark)
+                waiting = self.entries.pending(memory_id, folded_through=watermark)
                 if waiting is not None:
                     pending.setdefault(address >> 32, {})[address & 0xFFFFFFFF] = waiting
         return {fragment: Fold(found, self.through) for fragment, found in pending.items()}

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ailake import clock
-from ailake.core.accesses import pending_of
 from ailake.core.episodic import ScoringPolicy
 from ailake.core.filters import TRUE, Predicate, conjunction
 from ailake.core.records import Scope
@@ -273,7 +272,7 @@ def _last_access(rows: pa.Table, view: ReadView, met: pa.Array) -> NDArray[np.in
     some = rows.filter(pa.array(is_met))
     ids, marks = (some[name].to_pylist() for name in ("chunk_id", "folded_through"))
     for place, memory_id, mark in zip(np.flatnonzero(is_met), ids, marks, strict=True):
-        waiting = pending_of(view.entries[memory_id], folded_through=mark)
+        waiting = view.entries.pending(memory_id, folded_through=mark)
         if waiting is not None:
             accessed[place] = max(accessed[place], waiting.last_accessed_at)
     return accessed
