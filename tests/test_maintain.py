@@ -228,6 +228,9 @@ def test_the_scripts(shell: Shell, name: str) -> None:
     first, second = TOLD[name]
     for expected, arguments in [(first, ["--dry-run"]), (first, []), (second, [])]:
         done = json.loads(shell.script(name, *arguments, *bounds))
+        # How many commits the ledger takes depends on when it was told.
+        for other in set(done.get("fragments", ())) - set(FRAGMENTS):
+            del done["fragments"][other]
         assert {"job": name, **expected}.items() <= done.items()
     shell.patch.delenv("AILAKE_URI")
     assert "give the lake's URI" in shell.script(name, code=2)
