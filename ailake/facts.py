@@ -102,7 +102,8 @@ class Facts:
             subject: Only of this entity; a string is a ``concept``, names compare normalised.
             predicate: Only of this predicate.
             as_of: When it is to hold; default: now.
-            known_at: What was believed then; default: now.
+            known_at: What was believed then; default: what is believed now, whatever the clocks of
+                its writers said.
             now: The present, timezone-aware; default: by the clock.
 
         Returns:
@@ -118,9 +119,10 @@ class Facts:
             where["subject_id"] = entity_of(subject, name="subject").id
         if predicate is not None:
             where["predicate"] = check_predicate(predicate)
+        believed = now if known_at is None else known_at
         held = stored.held_at(
             present if as_of is None else as_utc(as_of, name="as_of"),
-            present if known_at is None else as_utc(known_at, name="known_at"),
+            None if believed is None else as_utc(believed, name="known_at"),
         )
         chosen = conjunction(stored.where_facts(where), held)
         return [fact_version(row) for row in stored.versions(self.store, self.scope, chosen)]

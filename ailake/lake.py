@@ -133,9 +133,9 @@ class Lake:
         Raises:
             InvalidInputError: No scope, or something else.
         """
-        wanted = tuple(dict.fromkeys(scopes))
+        wanted = () if isinstance(scopes, Scope) else tuple(dict.fromkeys(scopes))
         if not wanted or not all(isinstance(scope, Scope) for scope in wanted):
-            raise InvalidInputError.of("scopes", got=wanted, wanted="at least one Scope")
+            raise InvalidInputError.of("scopes", got=scopes, wanted="at least one Scope")
         self.store.settle()
         return MemoryReader(self.store, self.embedder, wanted)
 

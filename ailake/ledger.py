@@ -79,7 +79,7 @@ class Ledger:
         Raises:
             InvalidInputError: ``head`` is of another scope.
         """
-        if head is not None and head.scope != scope:
+        if head is not None and (not _is_head(head) or head.scope != scope):
             raise InvalidInputError.of("head", got=head, wanted=f"a LedgerHead of scope {scope}")
         wanted = None if scope is None else _checked(scope)
         # Where nothing can be added, what is there is checked all the same.
@@ -89,6 +89,10 @@ class Ledger:
         if wanted is None:
             return reading_again(lambda: chains.check_chains(table.snapshot()))
         return reading_again(lambda: chains.check_chain(table.snapshot(), wanted, head=head))
+
+
+def _is_head(value: object) -> bool:
+    return isinstance(value, LedgerHead)
 
 
 def _checked(scope: object) -> Scope:

@@ -1,8 +1,8 @@
 """Remove what has expired, weighs too little or is too much: what a scheduler runs once a day.
 
-python jobs/forget.py URI [--min-weight WEIGHT] [--keep COUNT] [--dry-run]
+python jobs/forget.py URI [--min-weight WEIGHT] [--keep COUNT] [--policy default|seed] [--dry-run]
 
-The weight is recency x importance, as of the last access.
+The weight is recall's, or with the policy seed recency x importance, as of the last access.
 """
 
 import argparse
@@ -20,13 +20,15 @@ def main() -> None:
     parser.add_argument("uri", nargs="?", default=os.environ.get("AILAKE_URI"))
     parser.add_argument("--min-weight", type=float, help="remove what weighs less")
     parser.add_argument("--keep", type=int, help="of each scope so many at most")
+    parser.add_argument("--policy", choices=("default", "seed"), default="default")
     parser.add_argument("--dry-run", action="store_true")
     options = parser.parse_args()
     if not options.uri:
         parser.error("give the lake's URI, or set AILAKE_URI")
     bounds = {"min_weight": options.min_weight, "keep": options.keep}
     with ailake.connect(options.uri, create=False) as lake:
-        job = ForgetJob(lake, **bounds, scoring=ailake.ScoringPolicy.SEED)
+        seed = ailake.ScoringPolicy.SEED if options.policy == "seed" else None
+        job = ForgetJob(lake, **bounds, scoring=seed)
         report = job.run(dry_run=options.dry_run)
     print(json.dumps({"job": "forget", **dataclasses.asdict(report.counts)}))
 

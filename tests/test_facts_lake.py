@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
@@ -9,7 +10,11 @@ from asserted import HOUR, NOW, at, works, year
 
 import ailake
 from ailake import InvalidInputError
+from ailake.clock import utc_now
 from ailake.maintenance import ForgetJob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.fixture
@@ -88,3 +93,44 @@ def test_facts_of_pruned_memories_go_with_them(lake: ailake.Lake, facts: ailake.
     assert facts.history("Ana", "works_at") == []
     assert [version.object for version in facts.find("Bo", now=NOW)] == ["B"]
     assert lake.verify() == ()
+
+
+@pytest.mark.parametrize("how", ["prune", "forget"])
+def test_facts_that_a_killed_removal_left_go_with_the_next_opening(
+    lake: ailake.Lake, facts: ailake.Facts, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    memory = lake.memory(agent_id="ana-bot", user_id="ana")
+    told = memory.remember("Ana works at A", expires_at=NOW + HOUR, now=NOW)
+    facts.assert_([works("A", 2010, source_memory_id=told.id)], now=NOW)
+
+    def die(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as killed:
+        killed.setattr("ailake.storage.facts.remove", die)
+        removal: Callable[[], object] = {
+            "prune": lambda: ForgetJob(lake).run(NOW + 2 * HOUR),
+            "forget": lambda: memory.forget(where={"agent_id": "ana-bot"}, now=NOW),
+        }[how]
+        with pytest.raises(KeyboardInterrupt):
+            removal()
+    with ailake.connect(lake.uri) as other:
+        other.flush()
+        assert other.facts("ana-bot", user_id="ana").history("Ana", "works_at") == []
+        assert other.ledger().verify() == ()
+
+
+def test_what_is_believed_now_is_found_whatever_clocks_say(facts: ailake.Facts) -> None:
+    ahead = utc_now() + HOUR
+    facts.assert_([works("A", 2010)], now=ahead)
+    facts.assert_([works("B", 2015)])
+    assert [version.object for version in facts.find("Ana")] == ["B"]
+    assert facts.find("Ana", known_at=ahead - HOUR) == []
+
+
+def test_a_fact_that_comes_back_names_who_lost(facts: ailake.Facts) -> None:
+    facts.assert_([works("A", 2010), works("B", 2015)], now=NOW)
+    (lost,) = facts.find("Ana", now=NOW)
+    (again,) = facts.assert_([works("A", 2020)], now=NOW)
+    assert (again.kind, again.loser_fact_id) == ("noop", lost.fact_id)
+    assert [version.object for version in facts.find("Ana", now=NOW)] == ["A"]

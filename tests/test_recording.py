@@ -1,7 +1,9 @@
 """What is recorded in the ledger: each event once."""
 
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import lance
 import numpy as np
@@ -217,3 +219,48 @@ def test_what_is_pruned_is_announced_and_told(lake: ailake.Lake) -> None:
     for agent in "ab":
         events = told(lake.memory(agent_id=agent), lake)
         assert events[2:] == [(OPEN, f"{agent}-gone"), ("memory_forget", f"{agent}-gone")]
+
+
+def test_rows_that_were_written_again_as_they_were_are_looked_at_once(
+    lake: ailake.Lake, memory: ailake.Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More of them than fit into a commit, of several versions."""
+    monkeypatch.setattr(recording, "MAX_ROWS", 100)
+    kinds = ["x"] * 80 + ["y"] * 80
+    items = [{"id": f"m{n}", "text": f"m{n}", "kind": kind} for n, kind in enumerate(kinds)]
+    memory.remember_many(items, judge=False, now=NOW)
+    lake.flush()
+    for kind in "xy":
+        lake.table("episodic").update(where=f"kind = '{kind}'", values={"confidence": 0.7})
+    looked: list[int] = []
+    share = recording._share
+
+    def counted(*args: Any) -> Any:
+        rows, told_to = share(*args)
+        looked.append(0 if rows is None else rows.num_rows)
+        return rows, told_to
+
+    monkeypatch.setattr(recording, "_share", counted)
+    lake.flush()
+    assert sum(looked) == 160
+    with ailake.connect(lake.uri) as other:
+        other.flush()
+    assert sum(looked) == 160
+    assert len(check(lake)) == 160
+    memory.update("m3", importance=1.0, now=NOW)
+    assert sum(looked) == 160
+    assert told(memory, lake)[160:] == [("update", "m3")]
+
+
+def test_what_changed_before_there_was_a_ledger_is_created_in_it(
+    lake: ailake.Lake, memory: ailake.Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.store.drainer.stop()
+    monkeypatch.setattr(recording, "MAX_ROWS", 10)
+    with monkeypatch.context() as without:
+        without.setattr(recording.Recorder, "catch_up", lambda *_, **__: None)
+        items = [{"id": f"m{n}", "text": f"m{n}"} for n in range(30)]
+        memory.remember_many(items, judge=False, now=NOW)
+        memory.update("m3", importance=1.0, now=NOW + DAY)
+    check(lake)
+    assert Counter(event for event, _ in told(memory, lake)) == {"create": 30}

@@ -120,6 +120,8 @@ def find(
     as_json: o.AsJson = False,
 ) -> None:
     """Show the facts that hold at one instant, as was believed at another."""
+    if subject is None and subject_type is not None:
+        raise InvalidInputError("--subject-type: it says what --subject is; give that, too")
     with _opened_facts(
         lake, agent, user=user, project=project, storage_options=storage_option
     ) as facts:

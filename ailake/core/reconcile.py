@@ -111,7 +111,8 @@ class FactDecision:
 
     Attributes:
         kind: noop, append or supersede.
-        loser_fact_id: With supersede the fact that loses, else None.
+        loser_fact_id: With supersede the fact that loses; with noop, where a fact that is known
+            comes back for an interval that another had, that other one; else None.
         fact_id: The new fact's own id where it was stored, else empty; not compared.
     """
 

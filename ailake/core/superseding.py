@@ -96,7 +96,7 @@ class KeyPlanner:
 
         Returns:
             What ``classify_fact`` makes of it; where the verifier found against the new fact, that
-            is the loser.
+            is the loser. A noop names a loser where it adds an interval that another one had.
         """
         fact_id = self._key.fact_id(object_id)
         window = Window(triple.valid_from, triple.valid_to)
@@ -116,7 +116,9 @@ class KeyPlanner:
         ]
         beaten = self._settle(_New(triple, object_id, fact_id, window), own, rivals)
         if loser is None:
-            return FactDecision(kind, fact_id=fact_id)
+            # What is known already may add an interval, and others lose that.
+            lost = beaten[0].fact_id if beaten else None
+            return FactDecision(kind, lost, fact_id=fact_id)
         lost_by = loser.fact_id if loser in beaten else fact_id
         return FactDecision(kind, lost_by, fact_id=fact_id)
 

@@ -247,9 +247,9 @@ def _with_merged(store: Store, goes: pa.Table) -> pa.Table:
 
 
 def _wall(scopes: Iterable[Scope]) -> Predicate:
-    wanted = tuple(dict.fromkeys(scopes))
+    wanted = () if isinstance(scopes, Scope) else tuple(dict.fromkeys(scopes))
     if not wanted or not all(isinstance(scope, Scope) for scope in wanted):
-        raise InvalidInputError.of("scopes", got=wanted, wanted="at least one Scope")
+        raise InvalidInputError.of("scopes", got=scopes, wanted="at least one Scope")
     return memories.in_scopes(wanted)
 
 

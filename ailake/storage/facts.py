@@ -1,7 +1,7 @@
 """The tables ``facts`` and ``verifications``: read by key, changed in one commit."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
@@ -16,7 +16,7 @@ from ailake.core.fact_versions import FactKey, StoredVersion
 from ailake.core.filters import TRUE, Predicate, conjunction, parse_where
 from ailake.core.records import Scope
 from ailake.core.rows import to_pylist
-from ailake.core.schema import filter_kinds, table_spec
+from ailake.core.schema import SCOPE_COLUMNS, filter_kinds, table_spec
 from ailake.core.superseding import KeyPlan
 from ailake.storage.locks import WRITE, exclusive
 from ailake.storage.retries import reading_again, with_retries
@@ -78,13 +78,17 @@ def _wall(scope: Scope) -> Predicate:
     return where_facts(asdict(scope))
 
 
-def held_at(as_of: datetime, known_at: datetime) -> Predicate:
-    """Return the versions that hold at one instant, as was believed at another."""
-    intervals = ("valid_from", "valid_to", as_of), ("recorded_at", "retired_at", known_at)
-    terms: list[dict[str, object]] = [
-        {begin: {"lte": at}, "OR": [{end: None}, {end: {"gt": at}}]} for begin, end, at in intervals
-    ]
-    return conjunction(*map(where_facts, terms))
+def held_at(as_of: datetime, known_at: datetime | None) -> Predicate:
+    """Return the versions that hold at one instant, as was believed at another; None: as is."""
+    if known_at is None:
+        believed = where_facts({"retired_at": None})
+    else:
+        believed = _within("recorded_at", "retired_at", known_at)
+    return conjunction(_within("valid_from", "valid_to", as_of), believed)
+
+
+def _within(begin: str, end: str, at: datetime) -> Predicate:
+    return where_facts({begin: {"lte": at}, "OR": [{end: None}, {end: {"gt": at}}]})
 
 
 def versions(store: "Store", scope: Scope, where: Predicate) -> list[dict[str, Any]]:
@@ -178,17 +182,28 @@ def declare_multi_valued(store: "Store", predicates: Iterable[str]) -> None:
         table.sync(table.version)
 
 
-def remove(store: "Store", scope: Scope, memory_ids: Sequence[str]) -> None:
-    """Delete the facts that were taken from erased memories of a scope, and what was decided."""
+def remove(store: "Store", memories: Mapping[Scope, Collection[str]]) -> None:
+    """Delete the facts that were taken from erased memories, and what was decided.
+
+    Args:
+        store: The lake.
+        memories: The ids of the memories, by their scope.
+    """
     for name in ("facts", "verifications"):
-        _remove(store.tables[name], scope, memory_ids)
+        _remove(store.tables[name], memories)
 
 
-def _remove(table: "Table", scope: Scope, memory_ids: Sequence[str]) -> None:
-    if not memory_ids or not table.snapshot().count_rows():
+def _remove(table: "Table", memories: Mapping[Scope, Collection[str]]) -> None:
+    ids = {one for some in memories.values() for one in some}
+    if not ids or not table.snapshot().count_rows():
         return
-    wall = parse_where({**asdict(scope), "source_memory_id": {"ne": ""}}, filter_kinds(table.name))
-    rows = table.read(("source_memory_id",), wall, with_row_id=True)
-    wanted = pa.array(memory_ids, pa.string())
-    gone = rows.filter(pc.is_in(rows["source_memory_id"], value_set=wanted))
-    table.delete_rows(gone["_rowid"].to_pylist())
+    sourced = parse_where({"source_memory_id": {"ne": ""}}, filter_kinds(table.name))
+    rows = table.read((*SCOPE_COLUMNS, "source_memory_id"), sourced, with_row_id=True)
+    wanted = pa.array(sorted(ids), pa.string())
+    named = rows.filter(pc.is_in(rows["source_memory_id"], value_set=wanted)).to_pylist()
+    gone = [
+        row["_rowid"]
+        for row in named
+        if row["source_memory_id"] in memories.get(Scope(*(row[n] for n in SCOPE_COLUMNS)), ())
+    ]
+    table.delete_rows(gone)

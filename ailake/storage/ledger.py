@@ -35,6 +35,8 @@ LEDGER = "ledger"
 # More scopes than these are looked up by reading where all of them end.
 _FEW_SCOPES = 16
 
+_LOOKED_TO = "ailake.ledger.looked_to"
+
 _KINDS = filter_kinds("ledger")
 _TOLD = ("entry_id", "subject_id", "sequence", "event", "payload_hash")
 
@@ -83,19 +85,34 @@ def heads_of(dataset: lance.LanceDataset, scopes: Collection[Scope]) -> dict[Sco
 
 
 def latest_of(dataset: lance.LanceDataset, subjects: Collection[tuple[Scope, str]]) -> Latest:
-    """Return the latest entry about each of some memories, by scope and id."""
-    by_scope: dict[Scope, list[str]] = {}
-    for scope, subject_id in subjects:
-        by_scope.setdefault(scope, []).append(subject_id)
+    """Return the latest entry about each of some memories, by scope and id, in one reading."""
+    wanted = set(subjects)
+    if not wanted:
+        return {}
+    scopes, ids = {scope for scope, _ in wanted}, sorted({one for _, one in wanted})
+    walls = map(in_scope, scopes) if len(scopes) <= _FEW_SCOPES else [predicate(None)]
+    named = {"subject_id": {"in": ids}} if len(ids) <= IN_LIST else None
+    where = conjunction(disjunction(*walls), predicate(named))
+    rows = read_rows(dataset, (*_TOLD, *SCOPE_COLUMNS), where)
+    rows = rows.filter(pc.is_in(rows["subject_id"], value_set=pa.array(ids, pa.string())))
     found: dict[tuple[Scope, str], Told] = {}
-    for scope, ids in by_scope.items():
-        named = {"subject_id": {"in": ids}} if len(ids) <= IN_LIST else None
-        rows = read_rows(dataset, _TOLD, conjunction(in_scope(scope), predicate(named)))
-        rows = rows.filter(pc.is_in(rows["subject_id"], value_set=pa.array(ids, pa.string())))
-        for row in rows.sort_by("sequence").to_pylist():
-            told = Told(row["entry_id"], row["event"], row["payload_hash"].hex())
-            found[scope, row["subject_id"]] = told
+    for row in rows.sort_by("sequence").to_pylist():
+        key = Scope(*(row[name] for name in SCOPE_COLUMNS)), row["subject_id"]
+        if key in wanted:
+            found[key] = Told(row["entry_id"], row["event"], row["payload_hash"].hex())
     return found
+
+
+def looked_to(dataset: lance.LanceDataset) -> int:
+    """Return up to which version of ``episodic`` nothing is left to tell; see the entries, too."""
+    return int(dataset.config().get(_LOOKED_TO, 0))
+
+
+def keep_looked_to(table: Table, version: int) -> None:
+    """Note that up to a version of ``episodic`` nothing is left to tell."""
+    with_retries(
+        lambda: table.fresh().update_config({_LOOKED_TO: str(version)}), what="mark of the ledger"
+    )
 
 
 def check_chain(

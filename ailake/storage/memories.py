@@ -300,5 +300,5 @@ def remove(
     store.episodic.delete_rows(row_ids)
     gone = [*rows["chunk_id"].to_pylist(), *also]
     passages.remove(store, scope, gone)
-    facts.remove(store, scope, gone)
+    facts.remove(store, {scope: set(gone)})
     store.journal.forget(scope, gone)

@@ -11,7 +11,7 @@ its row is gone, whoever comes next records that it was forgotten.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -45,7 +45,17 @@ from ailake.core.recording import (
 )
 from ailake.core.records import Scope
 from ailake.core.rows import to_pylist
-from ailake.storage.ledger import LEDGER, commit, heads_of, latest_of, linked, predicate
+from ailake.storage import facts
+from ailake.storage.ledger import (
+    LEDGER,
+    commit,
+    heads_of,
+    keep_looked_to,
+    latest_of,
+    linked,
+    looked_to,
+    predicate,
+)
 from ailake.storage.locks import exclusive
 from ailake.storage.retries import with_retries
 from ailake.storage.table import Signature, Table, fragments_by_signature, payload, read_rows
@@ -99,6 +109,8 @@ class Recorder:
         self._known: _Known | None = None
         self._fragments: frozenset[Signature] = frozenset()
         self._done: tuple[int, ...] = ()
+        # The version of episodic up to which all was looked at, told or not worth telling.
+        self._looked_to = 0
         self._incarnations: tuple[int, ...] = ()
 
     def catch_up(self, store: "Store", *, alone: bool) -> None:
@@ -165,10 +177,17 @@ class Recorder:
         episodic = store.episodic.snapshot()
         fragments = fragments_by_signature(episodic, _READ)
         fresh = [one for key, one in fragments.items() if key not in self._fragments]
-        rows, told_to = _share(episodic, fresh, known.told_to)
+        since = max(known.told_to, self._looked_to)
+        rows, told_to = _share(episodic, fresh, since)
         is_last = told_to >= int(episodic.version)
-        ends = _ends(episodic, list(known.intents.values()), told_to, alone=alone)
-        self._append(store.tables[LEDGER], ledger, rows, ends, told_to=told_to)
+        ends = _ends(store, episodic, list(known.intents.values()), told_to, alone=alone)
+        is_told = self._append(
+            store.tables[LEDGER], ledger, rows, ends, since=since, told_to=told_to
+        )
+        if rows is not None and not is_told:
+            # All were written again as they were: nobody has to read them once more.
+            keep_looked_to(store.tables[LEDGER], told_to)
+        self._looked_to = told_to
         if is_last:
             self._fragments, self._done = frozenset(fragments), present
         return is_last
@@ -180,13 +199,16 @@ class Recorder:
         known = self._current(store, ledger)
         # On an object store, where nobody is alone, one that failed may be on its way.
         begun = {intent.source_row for intent in known.intents.values()}
-        told_to = known.told_to
+        wanted = {
+            scope: {row: name for row, name in named.items() if row not in begun}
+            for scope, named in rows.items()
+        }
+        asked = [(scope, name) for scope, named in wanted.items() for name in named.values()]
+        latest, told_to = latest_of(ledger, asked), known.told_to
         records: Records = {}
-        for scope, named in rows.items():
-            wanted = {row: name for row, name in named.items() if row not in begun}
-            latest = latest_of(ledger, [(scope, name) for name in wanted.values()])
-            records |= intents_of(scope, wanted, latest, _ids(), now=now, source_version=told_to)
-        self._append(store.tables[LEDGER], ledger, None, records, told_to=told_to)
+        for scope, named in wanted.items():
+            records |= intents_of(scope, named, latest, _ids(), now=now, source_version=told_to)
+        self._append(store.tables[LEDGER], ledger, None, records, since=told_to, told_to=told_to)
 
     def _append(
         self,
@@ -195,8 +217,10 @@ class Recorder:
         rows: pa.Table | None,
         records: Records,
         *,
+        since: int,
         told_to: int,
-    ) -> None:
+    ) -> bool:
+        """Commit entries about rows that are newer than ``since``; tell whether there are any."""
         known = self._known
         assert known is not None  # noqa: S101 (every caller has just asked for it)
         # First: an id that was forgotten may be used again.
@@ -204,16 +228,14 @@ class Recorder:
         entries, heads = linked(records, heads)
         made = [entries]
         if rows is not None and rows.num_rows:
-            plain = follow_from_nothing(rows, told_to=known.told_to)
+            plain = follow_from_nothing(rows, told_to=since)
             new = rows if plain.all() else rows.filter(pa.array(plain))
             others = rows.filter(pa.array(~plain))
             heads = _with_heads(ledger, heads, scopes_of(rows)[0])
             created, heads = created_rows(
                 new, clock.new_ids(new.num_rows), heads, source_version=told_to
             )
-            changed = _changed(
-                ledger, others, created, told_to=known.told_to, source_version=told_to
-            )
+            changed = _changed(ledger, others, created, told_to=since, source_version=told_to)
             entries, heads = linked(changed, heads)
             made += [created, entries]
         whole = pa.concat_tables(made)
@@ -221,6 +243,7 @@ class Recorder:
             known.version = commit(table, ledger, whole)
             known.heads = heads
             known.take_in(whole)
+        return bool(whole.num_rows)
 
     def _current(self, store: "Store", ledger: lance.LanceDataset) -> _Known:
         """Return what this version of the ledger says; only what is new in it is read."""
@@ -229,6 +252,7 @@ class Recorder:
         known = self._known
         if known is None or version < known.version or incarnations != self._incarnations:
             self._fragments, self._incarnations = frozenset(), incarnations
+            self._looked_to = looked_to(ledger)
             known = _Known(version)
             rows = read_rows(ledger, ("source_version",), predicate(None))
             if rows.num_rows:
@@ -289,6 +313,11 @@ def _changed(
     ]
     asked = {(change.scope, one) for change in changes for one in change.relatives}
     latest = dict(latest_of(ledger, asked))
+    # One from before there was a ledger may have been changed since: it is new to the ledger.
+    changes = [
+        change if (change.scope, change.subject_id) in latest else replace(change, is_new=True)
+        for change in changes
+    ]
     named = pa.array([one for _, one in asked], pa.string())
     for entry in entries_of(created.filter(pc.is_in(created["subject_id"], value_set=named))):
         told = Told(entry.id, entry.event, entry.payload_hash)
@@ -297,13 +326,24 @@ def _changed(
 
 
 def _ends(
-    episodic: lance.LanceDataset, intents: Sequence[Intent], told_to: int, *, alone: bool
+    store: "Store",
+    episodic: lance.LanceDataset,
+    intents: Sequence[Intent],
+    told_to: int,
+    *,
+    alone: bool,
 ) -> Records:
+    """Return how announced removals ended; what a killed one left of its memories goes first."""
     if not intents:
         return {}
     row_ids = np.array([intent.source_row for intent in intents], np.uint64)
     left = set(payload(episodic, row_ids, ("chunk_id",))["_rowid"].to_pylist())
     over = [intent for intent in intents if alone or intent.source_row not in left]
+    gone: dict[Scope, set[str]] = {}
+    for intent in over:
+        if intent.source_row not in left:
+            gone.setdefault(intent.scope, set()).add(intent.subject_id)
+    facts.remove(store, gone)
     return ends_of(over, left, _ids(), source_version=told_to)
 
 

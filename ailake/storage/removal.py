@@ -42,8 +42,7 @@ def remove_rows(store: "Store", rows: pa.Table, *, now: datetime) -> None:
             named = _named(some)
             store.recorder.announce(store, named, now=now)
             store.episodic.delete_rows(some["_rowid"].to_pylist())
-            for scope, rows_of in named.items():
-                facts.remove(store, scope, list(rows_of.values()))
+            facts.remove(store, {scope: set(ids.values()) for scope, ids in named.items()})
         except (OSError, RuntimeError) as error:  # RuntimeError is the engine's
             error.add_note(
                 f"{start} of {rows.num_rows} memories were removed, {rows.num_rows - start} are "

@@ -102,7 +102,8 @@ class Orders:
     @property
     def bytes(self) -> int:
         """What all of it takes."""
-        return sum(order.places.nbytes + order.weights.nbytes for order in self._kept.values())
+        with self._lock:
+            return sum(one.places.nbytes + one.weights.nbytes for one in self._kept.values())
 
     def get(self, rows: ColumnRows, policy: ScoringPolicy, now: int) -> Order:
         """Return an order of the rows that is good at ``now``."""
