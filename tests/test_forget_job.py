@@ -361,7 +361,7 @@ def test_dry_run_of_a_view_of_the_past(lake: ailake.Lake) -> None:
         ({"keep": 0}, "keep: got 0, wanted a whole number >= 1"),
         ({"keep": True}, "keep: got True"),
         ({"keep": 1.0}, "keep: got 1.0"),
-        ({"scopes": []}, r"scopes: got \(\), wanted at least one Scope"),
+        ({"scopes": []}, r"scopes: got \[\], wanted at least one Scope"),
         ({"scopes": ["a"]}, "scopes: got"),
         ({"scoring": 0.1}, "scoring: got 0.1, wanted a ScoringPolicy"),
     ],
