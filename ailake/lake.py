@@ -288,6 +288,7 @@ def connect(
     storage_options: Mapping[str, str] | None = None,
     create: bool = True,
     migrate: bool = False,
+    recall_bytes: int | None = None,
 ) -> Lake:
     """Open a lake, or make one.
 
@@ -299,9 +300,12 @@ def connect(
         storage_options: Keys, region, endpoint and the like of the object store.
         create: Make the lake where there is none.
         migrate: Bring a lake of an older schema version up to date.
+        recall_bytes: What recall may hold in memory of the vectors of the scopes that it is asked
+            for, and as much again of the weights of larger ones. Default: 256 MiB. 0 holds
+            nothing: every recall reads from the tables.
 
     Raises:
-        InvalidInputError: Not an address, or a folder with other things in it.
+        InvalidInputError: Not an address, a folder with other things in it, or no such number.
         NotFoundError: No lake there, and ``create`` is False.
         EmbedderMismatchError: The lake was made with another embedder.
         SchemaMismatchError: The lake has another schema version.
@@ -309,18 +313,25 @@ def connect(
         ReadOnlyError: The lake would have to be made in a read-only folder.
     """
     location = Location.of(uri)
+    _check_bytes(recall_bytes)
     options = {str(key): str(value) for key, value in (storage_options or {}).items()}
     if not lake_exists(location, options):
         if not create:
             raise NotFoundError(f"no lake at {location.uri}; remembering there makes one")
         chosen = resolve_embedder(embedder)
         create_store(location, EmbedderIdentity(chosen.id, chosen.dim), options)
-        store = open_store(location, options, migrate=migrate)
+        store = open_store(location, options, migrate=migrate, recall_bytes=recall_bytes)
         return Lake(store, _matching(store.embedder, chosen))
-    store = open_store(location, options, migrate=migrate)
+    store = open_store(location, options, migrate=migrate, recall_bytes=recall_bytes)
     if embedder is None:
         return Lake(store, StoredEmbedder(store.embedder.id, store.embedder.dim))
     return Lake(store, _matching(store.embedder, resolve_embedder(embedder)))
+
+
+def _check_bytes(value: object) -> None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+        wanted = "a whole number of bytes from 0 on"
+        raise InvalidInputError.of("recall_bytes", got=value, wanted=wanted)
 
 
 def _matching(made_with: EmbedderIdentity, embedder: Embedder) -> Embedder:

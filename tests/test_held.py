@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ailake
+from ailake import InvalidInputError
 from ailake.core.episodic import rank
 from ailake.maintenance import MemoryDecayJob
 from ailake.storage import held
@@ -319,3 +320,22 @@ def test_who_was_far_behind_comes_first_once_it_was_met(lake: ailake.Lake, how: 
     if how == "folded":
         MemoryDecayJob(lake).run(NOW)
     assert (first().id, first().access_count) == ("far", 1)
+
+
+def test_how_much_is_held_is_the_callers_choice(tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("bounded") / "lake"
+    with ailake.connect(path, embedder=f"hashing:{DIM}", recall_bytes=0) as lake:
+        memory = lake.memory(agent_id="a")
+        memory.remember_many([{"text": f"m{n}"} for n in range(50)], judge=False, now=NOW)
+        lake.tag("then")
+        for some in (memory, lake.at("then").memory(agent_id="a")):
+            hits = some.recall("m7", limit=3, mode="vector", now=NOW, touch=False)
+            assert (hits[0].text, hits.exact) == ("m7", True)
+        assert lake.store.held._total == 0
+    with ailake.connect(path) as lake:
+        again = lake.memory(agent_id="a").recall("m7", limit=3, mode="vector", now=NOW)
+        assert [hit.id for hit in again] == [hit.id for hit in hits]
+        assert lake.store.held._total > 0
+    for wrong in (-1, 1.5, True, "1 GB"):
+        with pytest.raises(InvalidInputError, match="recall_bytes: got"):
+            ailake.connect(path, recall_bytes=wrong)  # type: ignore[arg-type]

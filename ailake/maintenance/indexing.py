@@ -117,7 +117,7 @@ class IndexJob:
     def __init__(
         self, lake: Lake, *, policy: IndexPolicy | None = None, rebuild: bool = False
     ) -> None:
-        chosen = IndexPolicy() if policy is None else policy
+        chosen = _default(lake.store.recall_bytes) if policy is None else policy
         if not isinstance(chosen, IndexPolicy):
             raise InvalidInputError.of("policy", got=policy, wanted="an IndexPolicy")
         self._store = lake.store
@@ -217,6 +217,11 @@ class IndexJob:
             return True
         missed.append(Missed(measured.kind.value, measured.recall))
         return False
+
+
+def _default(recall_bytes: int | None) -> IndexPolicy:
+    """Return a policy by which what recall holds in memory needs no index."""
+    return IndexPolicy() if recall_bytes is None else IndexPolicy(min_bytes=recall_bytes)
 
 
 def _build_alone(table: Table, kind: VectorKind, on_progress: Callable[[Any], None]) -> None:

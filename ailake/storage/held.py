@@ -80,10 +80,16 @@ class HeldRows:
 
 
 class HeldScopes:
-    """The scopes that are held, the least recently used of them dropped for others."""
+    """The scopes that are held, the least recently used of them dropped for others.
 
-    def __init__(self, *, dim: int) -> None:
+    Args:
+        dim: Length of the vectors.
+        budget: Bytes that they may take, None for ``BUDGET``.
+    """
+
+    def __init__(self, *, dim: int, budget: int | None = None) -> None:
         self._dim = dim
+        self._given = budget
         self._lock = Lock()
         self._held: OrderedDict[Scope, _HeldScope] = OrderedDict()
         self._sizes: dict[Scope, int] = {}
@@ -139,7 +145,7 @@ class HeldScopes:
             one or _HeldScope.of(scope, dataset, passages, dim=self._dim, has_room=self._has_room)
             for scope, one in zip(scopes, held, strict=True)
         ]
-        fits = sum(one.vector_bytes for one in admitted) <= BUDGET
+        fits = sum(one.vector_bytes for one in admitted) <= self._budget
         with self._lock:
             for scope, one in zip(scopes, admitted, strict=True):
                 if fits:
@@ -155,8 +161,12 @@ class HeldScopes:
             if self._held.get(scope) is held:
                 self._remove(scope)
 
+    @property
+    def _budget(self) -> int:
+        return BUDGET if self._given is None else self._given
+
     def _has_room(self, more: int) -> bool:
-        return self._total + more <= BUDGET
+        return self._total + more <= self._budget
 
     def _make_room(self, scopes: Sequence[Scope], dataset: lance.LanceDataset) -> None:
         """Count what has just been used, and drop what has not been for longest.
@@ -167,7 +177,7 @@ class HeldScopes:
         with self._lock:
             for scope in scopes:
                 self._count(scope)
-            while self._total > BUDGET:
+            while self._total > self._budget:
                 filled = next((name for name, one in held.items() if one.payloads.bytes), None)
                 if filled is not None:
                     held[filled].payloads.clear()

@@ -152,7 +152,11 @@ def _clear_half_made(folder: Path) -> None:
 
 
 def open_store(
-    location: Location, storage_options: Mapping[str, str], *, migrate: bool = False
+    location: Location,
+    storage_options: Mapping[str, str],
+    *,
+    migrate: bool = False,
+    recall_bytes: int | None = None,
 ) -> Store:
     """Open an existing lake.
 
@@ -187,7 +191,7 @@ def open_store(
         log = log_of(location.root)
     buffer = shared(Buffer, location.root, Buffer) if location.root is not None else None
     journal = Journal(tables["accesses"], buffer=buffer)
-    store = Store(location, identity, tables, journal, read_only, log)
+    store = Store(location, identity, tables, journal, read_only, log, recall_bytes)
     settle_if_possible(store)
     store.record_if_possible()
     return store

@@ -149,5 +149,11 @@ def view(store: Store, at: Mapping[str, int], *, logged: pa.Table | None = None)
             tables[name] = AbsentTable(name, dim=store.embedder.dim, embedder_id=store.embedder.id)
     journal = Journal(tables["accesses"])
     return Store(
-        store.location, store.embedder, tables, journal, read_only=True, drained_later=logged
+        store.location,
+        store.embedder,
+        tables,
+        journal,
+        read_only=True,
+        recall_bytes=store.recall_bytes,
+        drained_later=logged,
     )

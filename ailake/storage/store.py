@@ -58,6 +58,8 @@ class Store:
         held: Scopes that are held in memory for recall.
         weights: What the memories of larger ones weigh.
         recorder: What tells the ledger of what is committed.
+        recall_bytes: What recall may hold of vectors in memory, and again of weights; None for
+            the default.
         drained_later: In a view of the past what had been logged by then and was drained later.
     """
 
@@ -67,6 +69,7 @@ class Store:
     journal: Journal
     read_only: bool
     log: Log | None = None
+    recall_bytes: int | None = None
     keys: Keys = field(init=False)
     held: HeldScopes = field(init=False)
     weights: WeightLists = field(init=False)
@@ -143,8 +146,8 @@ class Store:
     def _hold_nothing(self) -> None:
         """Begin anew: another lake's versions may have the numbers of this one's."""
         self.keys = Keys()
-        self.held = HeldScopes(dim=self.embedder.dim)
-        self.weights = WeightLists(dim=self.embedder.dim)
+        self.held = HeldScopes(dim=self.embedder.dim, budget=self.recall_bytes)
+        self.weights = WeightLists(dim=self.embedder.dim, budget=self.recall_bytes)
         self._without_logged = 0
         self._incarnations = self._found_incarnations()
 

@@ -42,10 +42,16 @@ _PASSAGE_COLUMNS = ("chunk_id", "start", "end", "part")
 
 
 class WeightLists:
-    """The lists that are held, the least recently used of them dropped for others."""
+    """The lists that are held, the least recently used of them dropped for others.
 
-    def __init__(self, *, dim: int) -> None:
+    Args:
+        dim: Length of the vectors.
+        budget: Bytes that they may take, None for ``BUDGET``.
+    """
+
+    def __init__(self, *, dim: int, budget: int | None = None) -> None:
         self._dim = dim
+        self._given = budget
         self._lock = Lock()
         self._held: OrderedDict[tuple[Scope, ...], _WeightList] = OrderedDict()
 
@@ -90,8 +96,9 @@ class WeightLists:
                 del self._held[key]
 
     def _make_room(self) -> None:
+        budget = BUDGET if self._given is None else self._given
         with self._lock:
-            while self._held and sum(held.bytes for held in self._held.values()) > BUDGET:
+            while self._held and sum(held.bytes for held in self._held.values()) > budget:
                 self._held.popitem(last=False)
 
 
