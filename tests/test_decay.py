@@ -73,6 +73,8 @@ def test_the_large_table(tmp_path: Path) -> None:
         index_kind = IvfSq(distance_type="cosine", num_partitions=8)
         lake.table("episodic").create_index("embedding", config=index_kind)
         memory.forget([f"m{n}" for n in range(0, 1_000, 7)])
+        # Otherwise upkeep of the indexes may commit in between.
+        lake.flush()
         before = dataset(lake)
         rows_before = before.to_table(columns=UNTOUCHED, with_row_id=True)
         report = MemoryDecayJob(lake).run(NOW)
