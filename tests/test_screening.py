@@ -66,7 +66,7 @@ def test_the_best_by_brute_force_are_among_them(
         rows.columns["last"][met] = np.maximum(rows.columns["last"][met], now)
         weights.change(rows, met)
         query = rng.standard_normal(12).astype(np.float32)
-        distance = rows.distances(query)
+        distance = rows.vectors.distances_at(np.arange(count), Aim.at(query))
         seen = rng.random(count) < 0.7 if data.draw(st.booleans()) else None
         most = data.draw(st.sampled_from([None, 0.5, float(distance[0]), 2.0]))
         limit = data.draw(st.integers(1, 12))

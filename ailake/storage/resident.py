@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ailake.storage.coded import ROOM, Aim, Vectors, longer
+from ailake.storage.coded import ROOM, Vectors, longer
 from ailake.storage.table import Signature, fragments_by_signature
 
 Columns = Mapping[str, NDArray[Any]]
@@ -48,10 +48,6 @@ class Rows:
         """Return a column, (count,)."""
         column: NDArray[Any] = self.columns[name][: self.count]
         return column
-
-    def distances(self, vector: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return the cosine distance of each row to a vector, (count,)."""
-        return self.vectors.distances_at(np.arange(self.count), Aim.at(vector))
 
 
 @dataclass(slots=True)

@@ -24,7 +24,6 @@ _LOOKS = str.maketrans(
     }
 )
 _IS = r"\b(he|she|it|that|this|there|here|what|who|where|how|when)'s\b"
-_AUXILIARY = "do|does|did|is|was|are|were|has|have|had|would|could|should"
 _CONTRACTIONS = (
     (re.compile(r"\b(?:won't|wont)\b"), "will not"),
     (re.compile(r"\bcan't\b|\bcannot\b|\bcant\b"), "can not"),
