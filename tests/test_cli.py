@@ -137,7 +137,7 @@ def test_backup_and_restore(cli: Cli, tmp_path: Path) -> None:
     backup, back = str(tmp_path / "backup"), str(tmp_path / "back")
     report = cli.json("backup", backup)
     assert (report["target"], report["rows"]) == (backup, 2)
-    tables = ["accesses", "facts", "ledger", "passages", "verifications", "episodic"]
+    tables = ["accesses", "facts", "job_runs", "ledger", "passages", "verifications", "episodic"]
     assert [table["name"] for table in report["tables"]] == tables
     assert "is not empty" in cli.run("backup", backup, code=2)
     told = cli.run("restore", backup, "--lake", back, "--progress")
@@ -184,7 +184,7 @@ def test_the_job_script(cli: Cli) -> None:
 
 def test_schema(cli: Cli, tmp_path: Path) -> None:
     contracts = cli.json("schema")
-    names = ["accesses", "episodic", "facts", "ledger", "passages", "verifications"]
+    names = ["accesses", "episodic", "facts", "job_runs", "ledger", "passages", "verifications"]
     assert [contract["table"] for contract in contracts] == names
     assert cli.json("schema", "episodic") == contracts[1]
     assert "recency_weight" in cli.run("schema", "episodic")

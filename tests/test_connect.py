@@ -216,6 +216,7 @@ def test_steps_are_ordered_and_complete() -> None:
 READ_ONLY = """
 import os, sys
 import ailake, ailake.lake, lancedb, lance, polars
+from ailake.core.schema import TABLES
 from ailake.maintenance import MemoryDecayJob
 if os.getuid() == 0:
     os.setuid(65534)
@@ -227,7 +228,7 @@ with ailake.connect(sys.argv[1]) as lake:
     assert lake.scan("passages").collect().height == 0
     assert all(entry.event == "create" for entry in lake.ledger().entries(memory.scope))
     assert lake.ledger().verify() == ()
-    assert len(lake.stats().tables) == 6
+    assert len(lake.stats().tables) == len(TABLES)
     assert lake.facts("a").find() == lake.facts("a").history("x", "y") == []
     assert lake.verify() == ()
     for write in (

@@ -1,12 +1,11 @@
 """The tables of a lake: one Arrow schema per table, versioned, and its published contract."""
 
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
 
 from ailake.core.filters import ColumnKind
+from ailake.core.tables import Column, Erasure, TableSpec
 from ailake.errors import NotFoundError
 
 INSTANT = pa.timestamp("ns", tz="UTC")
@@ -20,54 +19,6 @@ EMBEDDER_DIM_KEY = "ailake.embedder_dim"
 _KEY_METADATA = {"lance-schema:unenforced-primary-key": "true"}
 
 SCOPE_COLUMNS = ("agent_id", "user_id", "project_id")
-
-
-class Erasure(StrEnum):
-    """What forget and purge do to a table's rows of an erased memory."""
-
-    DELETE = "delete"
-    # For what holds ids and hashes alone.
-    KEEP = "keep"
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a table: the published contract that readers in other languages rely on."""
-
-    name: str
-    type: pa.DataType
-    meaning: str
-    nullable: bool = False
-    unit: str = ""
-    since: int = 1
-
-    @property
-    def type_name(self) -> str:
-        """The Arrow type as text; the vector's length stays the symbol ``dim``."""
-        return "fixed_size_list<float16>[dim]" if self.name == "embedding" else str(self.type)
-
-
-@dataclass(frozen=True, slots=True)
-class TableSpec:
-    """A table of the lake: columns, version, scope columns, and what erasure does to it.
-
-    Attributes:
-        memory_column: The column that holds the id of the memory a row belongs to.
-        forget: What ``forget`` does to the rows of a forgotten memory.
-        purge: What a purge does to them.
-        key: The column by which the engine tells that two writers are inserting the same row, so
-            that the second has to look again; empty where nothing depends on it.
-    """
-
-    name: str
-    version: int
-    meaning: str
-    columns: tuple[Column, ...]
-    scope: tuple[str, ...]
-    memory_column: str
-    forget: Erasure
-    purge: Erasure
-    key: str = ""
 
 
 _TEXT = pa.string()
@@ -302,9 +253,32 @@ VERIFICATIONS = TableSpec(
     ),
 )
 
+JOB_RUNS = TableSpec(
+    name="job_runs",
+    version=1,
+    meaning="a row per run of a job: figures alone, nothing of a memory or a scope",
+    scope=(),
+    memory_column="",
+    forget=Erasure.KEEP,
+    purge=Erasure.KEEP,
+    columns=(
+        Column("run_id", _TEXT, "id of the run"),
+        Column("job", _TEXT, "which job: decay, prune, compact, index, maintain and so on"),
+        Column("status", _TEXT, "done, failed or skipped"),
+        Column("started_at", INSTANT, "when it began, by the clock of its machine", unit=_NS),
+        Column("finished_at", INSTANT, "when it ended", unit=_NS),
+        Column("options", _TEXT, "what the job was told, a JSON object as text"),
+        Column("report", _TEXT, "what it did, a JSON object as text; {} unless done"),
+        Column("error", _TEXT, "why it failed or was skipped, or empty"),
+        Column("host", _TEXT, "name of the machine"),
+        Column("pid", pa.uint32(), "id of the process on it"),
+    ),
+)
+
 # Made and tagged in this order: a lake or a tag that lacks the last was interrupted.
 TABLES: dict[str, TableSpec] = {
-    spec.name: spec for spec in (ACCESSES, PASSAGES, LEDGER, FACTS, VERIFICATIONS, EPISODIC)
+    spec.name: spec
+    for spec in (ACCESSES, PASSAGES, LEDGER, FACTS, VERIFICATIONS, JOB_RUNS, EPISODIC)
 }
 
 

@@ -9,6 +9,7 @@ from ailake import clock
 from ailake.core.compaction import CompactionPolicy, Rewrite, plan_rewrites
 from ailake.errors import InvalidInputError
 from ailake.lake import Lake
+from ailake.maintenance.runs import recorded
 from ailake.progress import Advance, progress_bar
 from ailake.storage.compaction import (
     fragments_of,
@@ -115,7 +116,9 @@ class CompactionJob:
             raise InvalidInputError.of("policy", got=policy, wanted="a CompactionPolicy")
         self._store = lake.store
         self._policy = chosen
+        self.options = {"compaction": chosen}
 
+    @recorded("compact")
     def run(
         self, now: datetime | None = None, *, dry_run: bool = False, progress: bool = False
     ) -> CompactionReport:

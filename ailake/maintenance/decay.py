@@ -25,6 +25,7 @@ from ailake.core.episodic import RecencyConfig
 from ailake.core.rows import as_nanoseconds, last_access, nanoseconds
 from ailake.errors import InvalidInputError
 from ailake.lake import Lake
+from ailake.maintenance.runs import recorded
 from ailake.progress import progress_bar
 from ailake.storage.columns import Compute, FragmentView, rewrite_columns, sweep_orphans
 from ailake.storage.locks import DECAY, JOBS, exclusive
@@ -90,7 +91,9 @@ class MemoryDecayJob:
             raise InvalidInputError.of("recency", got=recency, wanted="a RecencyConfig")
         self._store = lake.store
         self._recency = recency
+        self.options = {"recency": recency}
 
+    @recorded("decay")
     def run(
         self, now: datetime | None = None, *, dry_run: bool = False, progress: bool = False
     ) -> DecayReport:

@@ -30,6 +30,7 @@ from ailake.core.rows import last_access, nanoseconds
 from ailake.core.schema import SCOPE_COLUMNS
 from ailake.errors import InvalidInputError
 from ailake.lake import Lake
+from ailake.maintenance.runs import recorded
 from ailake.progress import Advance, progress_bar
 from ailake.storage import memories
 from ailake.storage.locks import JOBS, exclusive
@@ -147,7 +148,9 @@ class ForgetJob:
         scoring = ScoringPolicy() if scoring is None else scoring
         self._retention = Retention(min_weight, keep, scoring)
         self._wall: Predicate = TRUE if scopes is None else _wall(scopes)
+        self.options = {"retention": self._retention, "in_some_scopes": scopes is not None}
 
+    @recorded("prune")
     def run(
         self, now: datetime | None = None, *, dry_run: bool = False, progress: bool = False
     ) -> PruneReport:

@@ -17,6 +17,7 @@ from ailake.core.vectors import (
 )
 from ailake.errors import InvalidInputError
 from ailake.lake import Lake
+from ailake.maintenance.runs import recorded
 from ailake.progress import Advance, progress_bar
 from ailake.storage.indexes import indexes_of
 from ailake.storage.locks import JOBS, exclusive
@@ -123,7 +124,9 @@ class IndexJob:
         self._store = lake.store
         self._policy = chosen
         self._rebuild = rebuild
+        self.options = {"indexes": chosen, "rebuild": rebuild}
 
+    @recorded("index")
     def run(
         self, now: datetime | None = None, *, dry_run: bool = False, progress: bool = False
     ) -> IndexReport:

@@ -13,6 +13,7 @@ from ailake.maintenance.compact import CompactionJob, CompactionReport
 from ailake.maintenance.decay import DecayReport, MemoryDecayJob
 from ailake.maintenance.forget import ForgetJob, PruneReport
 from ailake.maintenance.indexing import IndexJob, IndexReport
+from ailake.maintenance.runs import recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +69,15 @@ class MaintainJob:
         compaction: CompactionPolicy | None = None,
         indexes: IndexPolicy | None = None,
     ) -> None:
+        self._store = lake.store
         self._decay = MemoryDecayJob(lake, recency=recency)
         self._prune = ForgetJob(lake, min_weight=min_weight, keep=keep, scoring=scoring)
         self._compact = CompactionJob(lake, policy=compaction)
         self._index = IndexJob(lake, policy=indexes)
+        parts = (self._decay, self._prune, self._compact, self._index)
+        self.options = {name: value for part in parts for name, value in part.options.items()}
 
+    @recorded("maintain")
     def run(
         self, now: datetime | None = None, *, dry_run: bool = False, progress: bool = False
     ) -> MaintainReport:
