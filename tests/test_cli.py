@@ -234,7 +234,7 @@ def test_version(cli: Cli) -> None:
 HELP = [
     "demo", "remember", "recall", "list", "get", "forget", "ingest", "decay", "stats", "scopes",
     "schema", "doctor", "index", "maintain", "compact", "prune", "backup", "restore", "facts",
-    "ledger",
+    "ledger", "schedule",
 ]  # fmt: skip
 
 

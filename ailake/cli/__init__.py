@@ -16,6 +16,7 @@ from ailake.cli import (
     memories,
     operations,
     samples,
+    scheduling,
 )
 from ailake.cli.output import print_error, print_line
 from ailake.errors import AilakeError, InvalidInputError
@@ -46,6 +47,7 @@ def ailake(
 
 _GROUPS = (
     samples, memories, facts, ingest, operations, indexing, maintaining, backups, ledger,
+    scheduling,
 )  # fmt: skip
 
 for module in _GROUPS:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -17,6 +18,10 @@ FOLDER = "_ailake"
 
 _POLL_SECONDS = 0.005
 
+# Lakes whose lock of jobs this thread holds: the jobs of a pass, and what a scheduler runs, take it
+# again within.
+_jobs_held: ContextVar[frozenset[Path]] = ContextVar("_jobs_held", default=frozenset())
+
 
 class LockedError(Exception):
     """Another process or thread holds the lock."""
@@ -25,6 +30,8 @@ class LockedError(Exception):
 @contextmanager
 def exclusive(root: Path | None, name: str, *, wait: bool = True) -> Iterator[None]:
     """Hold the lake's lock ``name``, waiting for it.
+
+    Who holds the lock of jobs holds it again within, in the same thread; no other one.
 
     Args:
         root: The lake's folder, or None for an object store, which has no such locks: there the
@@ -35,14 +42,17 @@ def exclusive(root: Path | None, name: str, *, wait: bool = True) -> Iterator[No
     Raises:
         LockedError: Another holds it, and ``wait`` is False.
     """
-    if root is None:
+    if root is None or (name == JOBS and root in _jobs_held.get()):
         yield
         return
     lock = FileLock(_file(root, name), timeout=-1 if wait else 0, poll_interval=_POLL_SECONDS)
     _acquire(lock, root / FOLDER)
+    token = _jobs_held.set(_jobs_held.get() | {root}) if name == JOBS else None
     try:
         yield
     finally:
+        if token is not None:
+            _jobs_held.reset(token)
         lock.release()
 
 
