@@ -6,6 +6,15 @@ from typing import TYPE_CHECKING, Any
 from ailake.core.entities import EntityRef
 from ailake.core.episodic import RecencyConfig, ScoringPolicy, hybrid_score, recency_weight
 from ailake.core.fact_versions import FactHistoryEntry, FactVersion
+from ailake.core.graph import (
+    GraphEdge,
+    GraphNode,
+    GraphView,
+    IndexEntry,
+    PathHop,
+    RetrievalPath,
+    known_epoch,
+)
 from ailake.core.prompts import is_recalled
 from ailake.core.reconcile import FactDecision, FactTriple, SpoEntry, classify_fact
 from ailake.core.records import (
@@ -36,7 +45,9 @@ from ailake.rerankers import CrossEncoderReranker
 if TYPE_CHECKING:
     from ailake.backup import BackupReport, restore_lake
     from ailake.core.judge import Candidate, JudgeRules, MemoryItem, Verdict, containment, judge
+    from ailake.core.knowledge import InMemoryKnowledgeGraph, KnowledgeGraph
     from ailake.facts import Facts
+    from ailake.graph import LanceKnowledgeGraph
     from ailake.hits import Hits
     from ailake.lake import Lake, LakeStats, connect
     from ailake.memory import AsyncMemory, Memory
@@ -59,22 +70,31 @@ __all__ = [
     "FactVersion",
     "Facts",
     "ForgetReport",
+    "GraphEdge",
+    "GraphNode",
+    "GraphView",
     "Hit",
     "Hits",
+    "InMemoryKnowledgeGraph",
+    "IndexEntry",
     "IndexPolicy",
     "InvalidInputError",
     "JudgeRules",
+    "KnowledgeGraph",
     "Lake",
     "LakeCorruptError",
     "LakeStats",
+    "LanceKnowledgeGraph",
     "Memory",
     "MemoryItem",
     "MemoryRecord",
     "MissingExtraError",
     "NotFoundError",
+    "PathHop",
     "ReadOnlyError",
     "RecencyConfig",
     "Remembered",
+    "RetrievalPath",
     "SchemaMismatchError",
     "Scope",
     "ScopeError",
@@ -89,6 +109,7 @@ __all__ = [
     "hybrid_score",
     "is_recalled",
     "judge",
+    "known_epoch",
     "recency_weight",
     "restore_lake",
 ]
@@ -101,9 +122,12 @@ _LATE = {
     "Candidate": "ailake.core.judge",
     "Facts": "ailake.facts",
     "Hits": "ailake.hits",
+    "InMemoryKnowledgeGraph": "ailake.core.knowledge",
     "JudgeRules": "ailake.core.judge",
+    "KnowledgeGraph": "ailake.core.knowledge",
     "Lake": "ailake.lake",
     "LakeStats": "ailake.lake",
+    "LanceKnowledgeGraph": "ailake.graph",
     "Memory": "ailake.memory",
     "MemoryItem": "ailake.core.judge",
     "Verdict": "ailake.core.judge",

@@ -15,6 +15,7 @@ from ailake.core.schema import SCOPE_COLUMNS, table_spec
 from ailake.embed import Embedder, StoredEmbedder, resolve_embedder
 from ailake.errors import EmbedderMismatchError, InvalidInputError, NotFoundError
 from ailake.facts import Facts, facts_of
+from ailake.graph import LanceKnowledgeGraph
 from ailake.ledger import Ledger
 from ailake.memory import Memory
 from ailake.reading import MemoryReader
@@ -60,6 +61,7 @@ class Lake:
     def __init__(self, store: Store, embedder: Embedder) -> None:
         self._store = store
         self.embedder = embedder
+        self._graph: LanceKnowledgeGraph | None = None
 
     @property
     def store(self) -> Store:
@@ -138,6 +140,13 @@ class Lake:
             raise InvalidInputError.of("scopes", got=scopes, wanted="at least one Scope")
         self.store.settle()
         return MemoryReader(self.store, self.embedder, wanted)
+
+    def graph(self) -> LanceKnowledgeGraph:
+        """Return the entity graph: which memories and facts mention which entities."""
+        self._store.ensure_open()
+        if self._graph is None:
+            self._graph = LanceKnowledgeGraph(self._store)
+        return self._graph
 
     def ledger(self) -> Ledger:
         """Return the provenance ledger: what happened to memories, a hash chain per scope."""

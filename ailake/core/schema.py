@@ -275,10 +275,36 @@ JOB_RUNS = TableSpec(
     ),
 )
 
+MENTIONS = TableSpec(
+    name="mentions",
+    version=1,
+    meaning="edges of the entity graph: a row per fact and entity that it mentions",
+    scope=SCOPE_COLUMNS,
+    memory_column="fact_id",
+    forget=Erasure.DELETE,
+    purge=Erasure.DELETE,
+    columns=(
+        Column("fact_id", _TEXT, "id of the memory or the fact that mentions the entity"),
+        *_SCOPE,
+        Column("entity_id", _TEXT, "hash of normalised name and type"),
+        Column("entity_name", _TEXT, "the entity's name, as it was given"),
+        Column("entity_type", _TEXT, "its type, such as person, or other(label)"),
+        Column("text", _TEXT, "what the fact says, in one of its rows; a memory's stays empty"),
+        Column(
+            "valid_from",
+            INSTANT,
+            "since when the fact holds, null: since it was recorded",
+            nullable=True,
+            unit=_NS,
+        ),
+        Column("recorded_at", INSTANT, "when it was noted", unit=_NS),
+    ),
+)
+
 # Made and tagged in this order: a lake or a tag that lacks the last was interrupted.
 TABLES: dict[str, TableSpec] = {
     spec.name: spec
-    for spec in (ACCESSES, PASSAGES, LEDGER, FACTS, VERIFICATIONS, JOB_RUNS, EPISODIC)
+    for spec in (ACCESSES, PASSAGES, LEDGER, FACTS, VERIFICATIONS, MENTIONS, JOB_RUNS, EPISODIC)
 }
 
 

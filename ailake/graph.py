@@ -1,0 +1,86 @@
+"""The entity graph of a lake: kept in the table ``mentions``, current across processes."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from ailake import clock
+from ailake.core.entities import EntityRef
+from ailake.core.graph import IndexEntry, check_fact_id
+from ailake.core.graph_walk import ScopeGraph
+from ailake.core.knowledge import WalkedGraph, checked_entries, checked_scope
+from ailake.core.mention_rows import fresh_mentions, mention_rows
+from ailake.core.records import Scope
+from ailake.storage import mentions
+from ailake.storage.locks import WRITE, exclusive
+from ailake.storage.store import Store
+
+
+class LanceKnowledgeGraph(WalkedGraph):
+    """The graph of a lake; get it from ``lake.graph()``.
+
+    Only mentions are stored. What co-occurs is derived from them: two entities do in every fact
+    that mentions both, so that a count is never wrong and a removal is one delete.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._held = mentions.HeldGraphs(store)
+
+    def index(  # noqa: PLR0917 (a published signature)
+        self,
+        scope: Scope,
+        fact_id: str,
+        entities: Sequence[str | EntityRef],
+        text: str = "",
+        valid_from: datetime | None = None,
+        *,
+        now: datetime | None = None,
+    ) -> bool:
+        """As of ``KnowledgeGraph``; on disk when it returns.
+
+        Raises:
+            InvalidInputError: An argument is wrong; nothing was written.
+            ReadOnlyError: The lake can't be written.
+        """
+        entry = IndexEntry(fact_id, entities, text, valid_from)
+        return bool(self.index_many(scope, [entry], now=now))
+
+    def index_many(
+        self, scope: Scope, batch: Iterable[IndexEntry], *, now: datetime | None = None
+    ) -> list[str]:
+        """As of ``KnowledgeGraph``: one commit, on disk when it returns.
+
+        Args:
+            scope: Whose graph.
+            batch: The entries.
+            now: When they are recorded, timezone-aware; default: the present.
+
+        Raises:
+            InvalidInputError: An entry is wrong; nothing was written.
+            ReadOnlyError: The lake can't be written.
+        """
+        self._store.ensure_writable()
+        entries, scope = checked_entries(batch), checked_scope(scope)
+        moment = clock.resolve_now(now)
+        # Two processes that note the same write it twice, which no read tells from once.
+        with exclusive(self._store.location.root, WRITE):
+            fresh = fresh_mentions(entries, self._held.of(scope))
+            if fresh:
+                mentions.append(self._store, mention_rows(scope, fresh, recorded_at=moment))
+        return [one.fact_id for one in fresh]
+
+    def forget(self, scope: Scope, fact_id: str) -> bool:
+        """As of ``KnowledgeGraph``, in one commit.
+
+        Raises:
+            ReadOnlyError: The lake can't be written.
+        """
+        self._store.ensure_writable()
+        gone = {checked_scope(scope): (check_fact_id(fact_id),)}
+        with exclusive(self._store.location.root, WRITE):
+            return bool(mentions.remove(self._store, gone))
+
+    def scope_graph(self, scope: Scope) -> ScopeGraph:
+        """Return the present mentions of a scope, to be walked."""
+        self._store.ensure_open()
+        return self._held.of(scope)

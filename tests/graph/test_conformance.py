@@ -1,0 +1,26 @@
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import ailake
+from ailake.core.knowledge import InMemoryKnowledgeGraph, KnowledgeGraph
+from ailake.testing.graph import GraphConformance
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class TestInMemory(GraphConformance):
+    def make_graph(self) -> KnowledgeGraph:
+        return InMemoryKnowledgeGraph(now=NOW)
+
+
+class TestLance(GraphConformance):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+        self.made = 0
+
+    def make_graph(self) -> KnowledgeGraph:
+        self.made += 1
+        return ailake.connect(self.folder / str(self.made), embedder="hashing").graph()
