@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from s3_server import serving
 
 import ailake
 
@@ -32,6 +33,13 @@ def lake(tmp_path: Path) -> Iterator[ailake.Lake]:
 @pytest.fixture
 def memory(lake: ailake.Lake) -> ailake.Memory:
     return lake.memory(agent_id="ana-bot", user_id="ana")
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[dict[str, str]]:
+    """Storage options of an object store with the bucket ``lakes``; one server for all tests."""
+    with serving() as options:
+        yield options
 
 
 @pytest.fixture

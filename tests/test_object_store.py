@@ -1,10 +1,5 @@
 """The same lake on an object store, over a real server of the S3 protocol on 127.0.0.1."""
 
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -28,36 +23,9 @@ pytestmark = pytest.mark.slow
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-@pytest.fixture(scope="module")
-def options() -> Iterator[dict[str, str]]:
-    boto3 = pytest.importorskip("boto3", reason="needs moto[server]")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    null = subprocess.DEVNULL
-    server = subprocess.Popen(command, stdout=null, stderr=null)
-    try:
-        wait_for(port)
-        keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret"}
-        endpoint = f"http://127.0.0.1:{port}"
-        client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
-        client.create_bucket(Bucket="lakes")
-        client.close()
-        yield {**keys, "endpoint": endpoint, "allow_http": "true", "region": "us-east-1"}
-    finally:
-        server.terminate()
-        server.wait()
-
-
-def wait_for(port: int) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    pytest.fail("the S3 server did not start")
+@pytest.fixture
+def options(s3: dict[str, str]) -> dict[str, str]:
+    return s3
 
 
 def test_a_lake_on_an_object_store(options: dict[str, str]) -> None:

@@ -99,8 +99,8 @@ class CompactionJob:
     ``target_rows``; a fragment with many deleted rows, or of many column files, is written anew;
     the indexes are brought up to date; old versions are removed, and files that no version names.
     Row ids and values stay. Memory is bounded by the fragments of one commit. Safe beside any
-    other writer; jobs of one local lake exclude each other, and small fragments are not merged by
-    others meanwhile. A run that is killed leaves the lake as its last commit made it.
+    other writer; jobs of one lake exclude each other, and small fragments of a local one are not
+    merged by others meanwhile. A run that is killed leaves the lake as its last commit made it.
 
     Args:
         lake: The lake.
@@ -139,7 +139,7 @@ class CompactionJob:
         if not dry_run:
             self._store.ensure_writable()
         started = perf_counter()
-        with exclusive(None if dry_run else self._store.location.root, JOBS):
+        with exclusive(None if dry_run else self._store.place, JOBS):
             if not dry_run:
                 self._store.settle()
             tables = list(self._store.tables.values())

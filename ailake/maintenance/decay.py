@@ -76,7 +76,7 @@ class MemoryDecayJob:
     A weight is a function of the last access, ``now`` and lambda alone, never of its previous
     value: running twice at the same instant changes nothing, and running daily for a year equals
     running once at its end. Text, vectors, importance, row ids and indexes are not touched.
-    Safe beside any other writer; jobs of one local lake exclude each other.
+    Safe beside any other writer; jobs of one lake exclude each other.
 
     Args:
         lake: The lake; every scope of it is decayed.
@@ -113,8 +113,9 @@ class MemoryDecayJob:
         if not dry_run:
             self._store.ensure_writable()
         started = perf_counter()
+        place = None if dry_run else self._store.place
         root = None if dry_run else self._store.location.root
-        with exclusive(root, JOBS), exclusive(root, DECAY):
+        with exclusive(place, JOBS), exclusive(root, DECAY):
             return self._run(instant, started, dry_run=dry_run, progress=progress)
 
     def _run(self, now: datetime, started: float, *, dry_run: bool, progress: bool) -> DecayReport:

@@ -121,7 +121,7 @@ class ForgetJob:
 
     The set is planned first; who was accessed or changed meanwhile is looked at again, under the
     lock of all writers, and nobody is removed who was not planned. A run that is killed half-way
-    is completed by the next. Jobs of one local lake exclude each other.
+    is completed by the next. Jobs of one lake exclude each other.
 
     Args:
         lake: The lake.
@@ -170,7 +170,7 @@ class ForgetJob:
         if not dry_run:
             self._store.ensure_writable()
         started = perf_counter()
-        with exclusive(None if dry_run else self._store.location.root, JOBS):
+        with exclusive(None if dry_run else self._store.place, JOBS):
             self._store.settle()
             view = self._store.view(committed=True)
             plan = self._plan(view, instant, progress=progress)

@@ -104,7 +104,7 @@ class IndexJob:
     is reached; then the next kind is tried, and where none reaches the goal the table is left
     without an index, so that searches look at all vectors. What was measured is kept with the
     table. The indexes that every lake has are brought up to date, too. Safe beside any other
-    writer: small fragments are not merged meanwhile. Jobs of one local lake exclude each other.
+    writer: small fragments are not merged meanwhile. Jobs of one lake exclude each other.
 
     Args:
         lake: The lake.
@@ -149,7 +149,7 @@ class IndexJob:
             plans = [self._plan(table) for table in tables]
         else:
             self._store.ensure_writable()
-            with exclusive(self._store.location.root, JOBS):
+            with exclusive(self._store.place, JOBS):
                 plans = self._run_all(tables, progress=progress)
         return IndexReport(instant, tuple(plans), perf_counter() - started, dry_run)
 

@@ -15,6 +15,7 @@ from lance.file import LanceFileSession, LanceFileWriter
 from lance.fragment import DataFile, FragmentMetadata, LanceFragment
 
 from ailake.errors import LakeCorruptError
+from ailake.storage.fences import check_fences
 from ailake.storage.retries import StaleSnapshotError, with_retries
 from ailake.storage.table import Table
 
@@ -259,11 +260,12 @@ def _with_file(metadata: FragmentMetadata, new: DataFile) -> FragmentMetadata:
 
 
 def guard(table: Table, dataset: lance.LanceDataset) -> None:
-    """Refuse to commit across a cleaned-up version.
+    """Refuse to commit across a cleaned-up version, or without the lease that this thread held.
 
     The engine checks conflicts only against versions that still exist: without this, a delete
     whose version was cleaned meanwhile would be undone.
     """
+    check_fences()
     latest = table.snapshot()
     existing = {int(ref["version"]) for ref in latest.version_refs()}
     needed = range(int(dataset.version) + 1, int(latest.version) + 1)
@@ -301,6 +303,7 @@ def sweep_orphans(table: Table, *, before: datetime) -> list[str]:
     hold the job's lock, or leave a day.
     """
     found = orphans(table, before=before)
+    check_fences()
     session = LanceFileSession(table.snapshot().uri, storage_options=table.storage_options or None)
     for path in found:
         session.delete_file(path)

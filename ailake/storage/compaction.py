@@ -10,6 +10,7 @@ from lance.optimize import Compaction
 
 from ailake.core.compaction import Fragment, Rewrite, old_versions
 from ailake.storage.columns import guard
+from ailake.storage.fences import check_fences
 from ailake.storage.holding import tags_of
 from ailake.storage.measures import versions
 from ailake.storage.retries import reading_again, with_retries
@@ -108,6 +109,7 @@ def remove_versions(table: Table, removed: Sequence[int], *, dry_run: bool) -> R
         return Removed(0, 0)
 
     def remove() -> Removed:
+        check_fences()
         dataset = table.fresh()
         options = {"versions": list(removed), "error_if_tagged_old_versions": False}
         if dry_run:
@@ -146,6 +148,7 @@ def orphan_files(table: Table, *, before: datetime) -> list[str]:
 
 def sweep(table: Table, paths: Sequence[str]) -> None:
     """Delete files of a table."""
+    check_fences()
     session = LanceFileSession(table.snapshot().uri, storage_options=table.storage_options or None)
     for path in paths:
         session.delete_file(path)

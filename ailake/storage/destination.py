@@ -91,6 +91,9 @@ def _refuse_occupied(location: Location, found: set[str]) -> None:
             left = set()
         others = [path for path in (location.root / FOLDER).glob("*") if path.suffix != ".lock"]
         left |= set() if others else {FOLDER}
+    else:
+        # Leases that have expired are all that is in it.
+        left.add(FOLDER)
     if found - left:
         raise InvalidInputError(
             f"{location.uri} is not empty: it holds {', '.join(sorted(found - left)[:3])}; wanted "

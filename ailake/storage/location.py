@@ -1,12 +1,26 @@
 """Where a lake lives: a local folder or an object store, and whether it may be written."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ailake.errors import InvalidInputError
 
 OBJECT_STORES = ("s3", "s3+ddb", "gs", "az", "abfs", "abfss")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStore:
+    """A lake's place on an object store.
+
+    Attributes:
+        uri: The address.
+        storage_options: What the engine needs to get there, keys among it: never shown.
+    """
+
+    uri: str
+    storage_options: Mapping[str, str] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

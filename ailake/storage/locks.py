@@ -1,11 +1,23 @@
-"""Locks between processes: held by the operating system, so they die with their holder."""
+"""Locks between processes.
 
+In a folder they are held by the operating system, so they die with their holder; on an object
+store they are leases, which expire.
+"""
+
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
+from time import sleep
 
 from filelock import FileLock, Timeout
+
+from ailake.storage import leases
+from ailake.storage.leases import Lease, renewed
+from ailake.storage.location import ObjectStore
+
+log = logging.getLogger("ailake")
 
 WRITE = "write"
 DECAY = "decay"
@@ -14,13 +26,16 @@ DECAY = "decay"
 JOBS = "jobs"
 
 # Beside the tables, and no table: LanceDB lists only folders that end in .lance.
-FOLDER = "_ailake"
+FOLDER = leases.FOLDER
 
 _POLL_SECONDS = 0.005
 
 # Lakes whose lock of jobs this thread holds: the jobs of a pass, and what a scheduler runs, take it
 # again within.
-_jobs_held: ContextVar[frozenset[Path]] = ContextVar("_jobs_held", default=frozenset())
+_jobs_held: ContextVar[frozenset[str]] = ContextVar("_jobs_held", default=frozenset())
+
+# Each look at a lease is a request or two.
+_POLL_LEASE_SECONDS = 2.0
 
 
 class LockedError(Exception):
@@ -28,32 +43,68 @@ class LockedError(Exception):
 
 
 @contextmanager
-def exclusive(root: Path | None, name: str, *, wait: bool = True) -> Iterator[None]:
+def exclusive(root: Path | ObjectStore | None, name: str, *, wait: bool = True) -> Iterator[None]:
     """Hold the lake's lock ``name``, waiting for it.
 
-    Who holds the lock of jobs holds it again within, in the same thread; no other one.
+    Who holds the lock of jobs holds it again within, in the same thread; no other one. On an
+    object store each commit of this thread is preceded by a look at the lease: where it was lost,
+    that is a ConflictError.
 
     Args:
-        root: The lake's folder, or None for an object store, which has no such locks: there the
-            engine's own commit conflicts are all that orders writers.
+        root: The lake's folder; an object store, for what takes long enough to be worth a lease;
+            None for no lock at all: then the engine's own commit conflicts are all that orders
+            writers.
         name: Which lock.
         wait: False gives up at once where another holds it.
 
     Raises:
         LockedError: Another holds it, and ``wait`` is False.
     """
-    if root is None or (name == JOBS and root in _jobs_held.get()):
+    place = root.uri if isinstance(root, ObjectStore) else str(root)
+    if root is None or (name == JOBS and place in _jobs_held.get()):
         yield
         return
+    held = (
+        _leased(root, name, wait=wait)
+        if isinstance(root, ObjectStore)
+        else _locked(root, name, wait=wait)
+    )
+    with held:
+        token = _jobs_held.set(_jobs_held.get() | {place}) if name == JOBS else None
+        try:
+            yield
+        finally:
+            if token is not None:
+                _jobs_held.reset(token)
+
+
+@contextmanager
+def _leased(place: ObjectStore, name: str, *, wait: bool) -> Iterator[None]:
+    with renewed(_taken(place, name, wait=wait)):
+        yield
+
+
+@contextmanager
+def _locked(root: Path, name: str, *, wait: bool) -> Iterator[None]:
     lock = FileLock(_file(root, name), timeout=-1 if wait else 0, poll_interval=_POLL_SECONDS)
     _acquire(lock, root / FOLDER)
-    token = _jobs_held.set(_jobs_held.get() | {root}) if name == JOBS else None
     try:
         yield
     finally:
-        if token is not None:
-            _jobs_held.reset(token)
         lock.release()
+
+
+def _taken(place: ObjectStore, name: str, *, wait: bool) -> Lease:
+    lease = Lease(place, name)
+    told = ""
+    while (state := lease.take()) is not None:
+        if not wait:
+            raise LockedError(name)
+        if state.who != told:
+            log.info("waiting for %s, held by %s", lease.what, state.who)
+            told = state.who
+        sleep(_POLL_LEASE_SECONDS)
+    return lease
 
 
 def _acquire(lock: FileLock, folder: Path) -> None:

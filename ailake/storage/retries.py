@@ -8,6 +8,7 @@ from tenacity import RetryError, Retrying, retry_if_exception, stop_after_attemp
 from tenacity.wait import wait_random_exponential
 
 from ailake.errors import ConflictError
+from ailake.storage.fences import check_fences
 
 T = TypeVar("T")
 
@@ -59,6 +60,8 @@ def with_retries(
 ) -> T:
     """Run ``action`` until it wins, with growing random pauses of at most one second.
 
+    Not without the lease that this thread may hold.
+
     Args:
         action: Reads anew whatever it builds on each time it is called.
         what: What it does, for the message.
@@ -73,8 +76,13 @@ def with_retries(
         wait=wait_random_exponential(multiplier=0.01, max=1),
         retry=retry_if_exception(retry_on),
     )
+
+    def attempt() -> T:
+        check_fences()
+        return action()
+
     try:
-        return retrying(action)
+        return retrying(attempt)
     except RetryError as error:
         last = error.last_attempt.exception()
         raise ConflictError(

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from threading import Lock
 
 import lance
@@ -22,7 +23,7 @@ from ailake.storage.held import HeldScopes
 from ailake.storage.indexes import keep_current
 from ailake.storage.journal import MANY_BUFFERED, Journal
 from ailake.storage.keys import Keys
-from ailake.storage.location import Location
+from ailake.storage.location import Location, ObjectStore
 from ailake.storage.locks import WRITE, LockedError, exclusive
 from ailake.storage.log import Log
 from ailake.storage.recording import Recorder
@@ -91,6 +92,12 @@ class Store:
         self.drainer = Drainer(partial(_settled, weakref.ref(self)), at_end=self.journal.flush)
         # Whoever frees the last reference may hold any lock: it only tells the thread to end.
         weakref.finalize(self, self.drainer.end).atexit = False
+
+    @property
+    def place(self) -> Path | ObjectStore:
+        """Where locks are that are leases on an object store: those of jobs."""
+        uri, root = self.location.uri, self.location.root
+        return ObjectStore(uri, self.episodic.storage_options) if root is None else root
 
     @property
     def episodic(self) -> Table:
