@@ -1,6 +1,6 @@
 """Writing many memories that all bring their vectors, column by column."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,11 +12,12 @@ from ailake.core.records import Remembered, Scope
 from ailake.core.rows import expiry_rows
 from ailake.embed import Vectors
 from ailake.progress import Advance
+from ailake.storage import claims
 from ailake.storage.memories import known_outcomes, live_twins
 from ailake.storage.store import Store
 from ailake.storage.streams import Stream
 from ailake.storage.view import ReadView
-from ailake.writing import COMMIT_ROWS, changes_logged
+from ailake.writing import COMMIT_ROWS, changes_logged, with_taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,8 @@ class BulkWriter:
                 return outcomes
 
     def _commit_synced(self, batch: Batch, plan: BulkPlan, vectors: Vectors) -> list[Remembered]:
+        if claims.are_needed(self.store, batch.given_ids):
+            return self._claim(batch, plan, vectors)
         version = self._commit(batch, plan, vectors)
         # The outcomes are made while the disk is busy.
         with ThreadPoolExecutor(1) as pool:
@@ -70,6 +73,15 @@ class BulkWriter:
             outcomes = plan.outcomes(batch)
             synced.result()
         return outcomes
+
+    def _claim(self, batch: Batch, plan: BulkPlan, vectors: Vectors) -> list[Remembered]:
+        self._commit_met(plan)
+        taken: Mapping[str, Remembered] = {}
+        if len(plan.places):
+            ids = [batch.ids[place] for place in plan.places.tolist()]
+            rows = self._rows(batch, plan, vectors)
+            taken = claims.insert(self.store, rows, ids, scope=self.scope, passages_at=None)
+        return with_taken(plan.outcomes(batch), taken)
 
     def _sync(self, version: int | None) -> None:
         if version is not None:
@@ -103,17 +115,22 @@ class BulkWriter:
 
         The rows come last, so that what failed before them has added nothing.
         """
-        episodic, journal = self.store.episodic, self.store.journal
-        if plan.decided.extensions:
-            self.store.change(expiry_rows(plan.decided.extensions))
-        journal.record_refreshes(self.scope, plan.decided.refreshes)
+        self._commit_met(plan)
         if not len(plan.places):
             return None
+        return self.store.episodic.append(self._rows(batch, plan, vectors))
+
+    def _commit_met(self, plan: BulkPlan) -> None:
+        if plan.decided.extensions:
+            self.store.change(expiry_rows(plan.decided.extensions))
+        self.store.journal.record_refreshes(self.scope, plan.decided.refreshes)
+
+    def _rows(self, batch: Batch, plan: BulkPlan, vectors: Vectors) -> Stream:
         # What the journal says of a given id so far belongs to a memory that was forgotten.
-        through = journal.table.version if batch.given_ids else 0
+        through = self.store.journal.table.version if batch.given_ids else 0
         identity = self.store.embedder.id
         rows = BulkRows(batch, plan, vectors, self.scope, identity, through)
-        return episodic.append(Stream(len(plan.places), rows.rows_of))
+        return Stream(len(plan.places), rows.rows_of)
 
 
 def _given(ids: Iterable[str | None]) -> list[str]:

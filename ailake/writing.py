@@ -1,6 +1,6 @@
 """Writing drafts: decide, embed what is new, decide again under a lock, then log or commit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -10,13 +10,13 @@ import pyarrow as pa
 from ailake import clock
 from ailake.core.drafts import Draft
 from ailake.core.log import LoggedMemory
-from ailake.core.records import Remembered, Scope
+from ailake.core.records import Decision, Remembered, Scope
 from ailake.core.remembering import DuplicateKey, NewMemory, Plan, Twin, plan_batch
 from ailake.core.rows import episodic_rows, expiry_rows, passage_rows
 from ailake.embed import EmbeddedPassages, Embedder, embed_documents, embed_passages, is_long
 from ailake.parts import GivenVectors, Part, positions
 from ailake.progress import Advance, ignore
-from ailake.storage import passages
+from ailake.storage import claims, passages
 from ailake.storage.log import Log
 from ailake.storage.memories import known_outcomes, live_duplicates
 from ailake.storage.store import Store
@@ -116,11 +116,10 @@ class Writer:
                     plan = self._plan(part, view)
                 # What another thread has logged since the drain is no row yet that could change.
                 ready = part.is_ready(plan) and not changes_logged(plan, view)
-                if ready:
-                    self._commit(part, plan)
+                taken = self._commit(part, plan) if ready else {}
             if ready:
                 self.store.episodic.tidy()
-                return plan.outcomes
+                return tuple(with_taken(plan.outcomes, taken))
 
     def _look(self, part: Part) -> ReadView | None:
         """Return what is kept at present, where the plan depends on it."""
@@ -166,15 +165,24 @@ class Writer:
                 batch.append(LoggedMemory(replace(memory, draft=draft), vector, instant))
             log.append(batch)
 
-    def _commit(self, part: Part, plan: Plan) -> None:
-        """Write the plan; the rows come last, so that what failed before them has added nothing."""
+    def _commit(self, part: Part, plan: Plan) -> Mapping[str, Remembered]:
+        """Write the plan; the rows come last, so that what failed before them has added nothing.
+
+        Returns:
+            The first outcomes of ids that others had taken by then.
+        """
         if plan.extensions:
             self.store.change(expiry_rows(plan.extensions))
         self.store.journal.record_refreshes(self.scope, plan.refreshes)
-        if plan.additions:
-            self._commit_passages(part, plan)
-            rows = self._rows(part, plan)
-            self.store.episodic.sync(self.store.episodic.append(rows))
+        if not plan.additions:
+            return {}
+        passages_at = self._commit_passages(part, plan)
+        rows = self._rows(part, plan)
+        if claims.are_needed(self.store, part.given_ids):
+            ids = [one.outcome.id for one in plan.additions]
+            return claims.insert(self.store, rows, ids, scope=self.scope, passages_at=passages_at)
+        self.store.episodic.sync(self.store.episodic.append(rows))
+        return {}
 
     def _rows(self, part: Part, plan: Plan) -> Stream:
         memories = self._memories(part, plan)
@@ -186,13 +194,13 @@ class Writer:
 
         return Stream(len(memories), rows_of)
 
-    def _commit_passages(self, part: Part, plan: Plan) -> None:
+    def _commit_passages(self, part: Part, plan: Plan) -> int | None:
         long = {
             one.outcome.id: part.passages[one.position]
             for one in plan.additions
             if one.position in part.passages
         }
-        add_passages(self.store, self.scope, long)
+        return add_passages(self.store, self.scope, long)
 
     def _memories(self, part: Part, plan: Plan) -> list[NewMemory]:
         # What the journal says of a given id so far belongs to a memory that was forgotten.
@@ -210,13 +218,24 @@ class Writer:
         ]
 
 
-def add_passages(store: Store, scope: Scope, long: Mapping[str, EmbeddedPassages]) -> None:
-    """Store the passages of long memories, by id; before the memories, so that none lacks them."""
-    if long:
-        vectors = np.concatenate([one.vectors for one in long.values()])
-        split_up = {memory_id: one.passages for memory_id, one in long.items()}
-        identity = store.embedder.id
-        passages.append(store, passage_rows(split_up, vectors, scope=scope, embedder_id=identity))
+def with_taken(outcomes: Iterable[Remembered], taken: Mapping[str, Remembered]) -> list[Remembered]:
+    """Return outcomes with those of memories that were not stored after all replaced."""
+    return [taken.get(one.id, one) if one.decision is Decision.CREATE else one for one in outcomes]
+
+
+def add_passages(store: Store, scope: Scope, long: Mapping[str, EmbeddedPassages]) -> int | None:
+    """Store the passages of long memories, by id; before the memories, so that none lacks them.
+
+    Returns:
+        The version that was made, where there are any.
+    """
+    if not long:
+        return None
+    vectors = np.concatenate([one.vectors for one in long.values()])
+    split_up = {memory_id: one.passages for memory_id, one in long.items()}
+    identity = store.embedder.id
+    rows = passage_rows(split_up, vectors, scope=scope, embedder_id=identity)
+    return passages.append(store, rows)
 
 
 def changes_logged(plan: Plan, view: ReadView | None) -> bool:

@@ -16,7 +16,7 @@ EMBEDDER_ID_KEY = "ailake.embedder_id"
 EMBEDDER_DIM_KEY = "ailake.embedder_dim"
 
 # The engine's: an insert of a key conflicts with another one of the same key.
-_KEY_METADATA = {"lance-schema:unenforced-primary-key": "true"}
+KEY_METADATA = {"lance-schema:unenforced-primary-key": "true"}
 
 SCOPE_COLUMNS = ("agent_id", "user_id", "project_id")
 
@@ -333,7 +333,7 @@ def arrow_schema(name: str, *, dim: int, embedder_id: str) -> pa.Schema:
             c.name,
             pa.list_(pa.float16(), dim) if c.name == "embedding" else c.type,
             c.nullable,
-            metadata=_KEY_METADATA if c.name == spec.key else None,
+            metadata=KEY_METADATA if c.name == spec.key else None,
         )
         for c in spec.columns
     ]

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from ailake.storage.store import Store
 
 
-def append(store: "Store", rows: pa.Table) -> None:
-    """Add rows of ``passage_rows`` in one commit; none make none."""
-    if rows.num_rows:
-        table = store.tables["passages"]
-        table.sync(table.append(rows))
-        table.tidy()
+def append(store: "Store", rows: pa.Table) -> int | None:
+    """Add rows of ``passage_rows`` in one commit and return its version; none make none."""
+    if not rows.num_rows:
+        return None
+    table = store.tables["passages"]
+    version = table.append(rows)
+    table.sync(version)
+    table.tidy()
+    return version
 
 
 def remove(store: "Store", scope: Scope, memory_ids: Sequence[str]) -> None:

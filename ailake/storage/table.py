@@ -122,9 +122,7 @@ class Table:
             rows: What to append.
             properties: Recorded with the commit.
         """
-        stream = (rows if isinstance(rows, Stream) else whole(rows)).mapped(
-            partial(_with_all, schema=self.handle.schema)
-        )
+        stream = self.completed(rows if isinstance(rows, Stream) else whole(rows))
 
         def add() -> lance.LanceDataset:
             recorded = dict(properties or {})
@@ -134,6 +132,10 @@ class Table:
 
         added = with_retries(add, what=f"append to {self.name}", retry_on=is_conflict)
         return int(added.version)
+
+    def completed(self, rows: Stream) -> Stream:
+        """Return rows with the columns that someone else has added to the table, as nulls."""
+        return rows.mapped(partial(_with_all, schema=self.handle.schema))
 
     def sync(self, version: int) -> None:
         """Sync to disk all that a version consists of."""
