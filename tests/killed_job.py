@@ -13,8 +13,9 @@ from typing import Any
 
 import ailake
 from ailake import ScoringPolicy
-from ailake.maintenance import CompactionJob, CompactionPolicy, ForgetJob, compact
-from ailake.storage import compaction, removal
+from ailake.maintenance import CompactionJob, CompactionPolicy, ForgetJob, PurgeJob, compact, purge
+from ailake.storage import compaction, erasing, removal
+from ailake.storage.recording import Recorder
 from ailake.storage.table import Table
 
 # Each is a step that writes: the boundary lies before it. Of the guard it lies after it, where
@@ -27,6 +28,14 @@ STEPS: dict[str, list[tuple[Any, str, bool]]] = {
         (compact, "keep_current", False),
         (compact, "remove_versions", False),
         (compact, "sweep", False),
+    ],
+    "purge": [
+        (purge, "drop_tags", False),
+        (Table, "delete_rows", False),
+        (erasing, "rewrite_fragments", False),
+        (purge, "erase_deleted", False),
+        (erasing, "_remove", False),
+        (Recorder, "note_purge", False),
     ],
 }
 
@@ -41,7 +50,11 @@ def compacted(lake: ailake.Lake, now: datetime) -> object:
     return CompactionJob(lake, policy=policy).run(now)
 
 
-JOBS = {"forget": forget, "compact": compacted}
+def purged(lake: ailake.Lake, now: datetime) -> object:
+    return PurgeJob(lake, ids=["gone"], confirm_tags=True).run(now)
+
+
+JOBS = {"forget": forget, "compact": compacted, "purge": purged}
 
 
 class Boundaries:

@@ -7,12 +7,13 @@ import pyarrow as pa
 import pytest
 from lance.file import LanceFileSession
 from lancedb.index import IvfSq
+from leftovers import holding, spelled
 
 import ailake
 from ailake import InvalidInputError
 from ailake.clock import utc_now
 from ailake.core.schema import TABLES
-from ailake.maintenance import IndexJob, MaintainJob, MemoryDecayJob
+from ailake.maintenance import IndexJob, MaintainJob, MemoryDecayJob, PurgeJob
 from ailake.storage.compaction import orphan_files, sweep
 from ailake.storage.destination import destination
 from ailake.storage.location import Location
@@ -207,3 +208,35 @@ def test_maintenance_on_an_object_store(options: dict[str, str], tmp_path: Path)
         sweep(table, found)
         assert orphan_files(table, before=utc_now() + day) == []
         assert {one.id for one in memory.list()} == {"n0", "n1", "n3"}
+
+
+def test_a_purge_on_an_object_store(options: dict[str, str], tmp_path: Path) -> None:
+    uri = "s3://lakes/p/lake"
+    word, other = "q7f3a9b2c4d5e6f708192a3b4", "q3c1d5e7f9a2b4c6d8e0f1a35"
+    needles = {"word": word.encode(), "other": other.encode(), "spelt": spelled(word, tmp_path)}
+    with ailake.connect(uri, embedder="hashing:16", storage_options=options) as lake:
+        gone, stays = lake.memory(agent_id="gone"), lake.memory(agent_id="stays")
+        text = " ".join(f"Sentence number {n} is about {word}." for n in range(40))
+        gone.remember_many([{"text": text, "id": "g"}, {"text": f"{other} {word}"}], now=NOW)
+        stays.remember_many([{"text": "tea", "id": "s"}], now=NOW)
+        fact = ailake.FactTriple("Ana", "likes", other, NOW)
+        lake.facts("gone").assert_([fact], source_memory_id="g", now=NOW)
+        lake.table("episodic").to_lance().optimize.optimize_indices()
+        gone.recall("tea", now=NOW)
+        lake.tag("held")
+        gone.forget("g", now=NOW)
+        (tmp_path / "stray").write_bytes(needles["word"])
+        session = LanceFileSession(uri, options)
+        session.upload_file(tmp_path / "stray", "episodic.lance/data/stray.lance")
+        session.upload_file(tmp_path / "stray", "facts.lance/_transactions/7-stray.txn")
+        with pytest.raises(InvalidInputError, match="the tags 'held' hold some"):
+            PurgeJob(lake, scope=gone.scope).run(NOW)
+        session.delete_file("episodic.lance/data/stray.lance")
+        assert all(holding(lake, needles, tmp_path).values())
+        session.upload_file(tmp_path / "stray", "episodic.lance/data/stray.lance")
+        report = PurgeJob(lake, scope=gone.scope, confirm_tags=True).run(NOW)
+        assert (report.tags, report.tables[-1].rows) == (("held",), 1)
+        assert sum(one.files for one in report.tables) >= 2
+        assert not any(holding(lake, needles, tmp_path).values())
+        assert [hit.id for hit in stays.recall("tea", now=NOW)] == ["s"]
+        assert [*lake.verify(now=NOW), *lake.ledger().verify()] == []

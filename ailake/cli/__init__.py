@@ -15,6 +15,7 @@ from ailake.cli import (
     maintaining,
     memories,
     operations,
+    purging,
     samples,
     scheduling,
 )
@@ -46,7 +47,7 @@ def ailake(
 
 
 _GROUPS = (
-    samples, memories, facts, ingest, operations, indexing, maintaining, backups, ledger,
+    samples, memories, facts, ingest, operations, indexing, maintaining, purging, backups, ledger,
     scheduling,
 )  # fmt: skip
 

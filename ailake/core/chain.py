@@ -37,6 +37,7 @@ class LedgerEvent(StrEnum):
     FORGET_INTENT = "forget_intent"
     FORGET = "memory_forget"
     FORGET_VOID = "forget_void"
+    PURGE = "purge"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

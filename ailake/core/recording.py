@@ -3,7 +3,7 @@
 New memories that follow from nothing are left to ``ledger_rows.created_rows``; all else is here.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -234,4 +234,37 @@ def ends_of(
             source_row=intent.source_row,
         )
         records.setdefault(intent.scope, []).append(record)
+    return records
+
+
+def purges_of(
+    subjects: Iterable[tuple[Scope, str]],
+    latest: Latest,
+    ids: Iterator[str],
+    *,
+    now: datetime,
+    source_version: int,
+) -> Records:
+    """Return what is to be recorded once nothing is left of memories, or of a whole scope.
+
+    Args:
+        subjects: Scope and id of each memory; an empty id stands for the scope.
+        latest: What was said of them.
+        ids: Ids for the entries.
+        now: When.
+        source_version: The version of ``episodic`` that is told up to.
+    """
+    records: Records = {}
+    for scope, subject_id in subjects:
+        told = latest.get((scope, subject_id))
+        record = LedgerRecord(
+            id=next(ids),
+            event=LedgerEvent.PURGE,
+            subject_id=subject_id,
+            payload_hash=told.payload_hash if told else GENESIS,
+            timestamp=now,
+            parents=(told.id,) if told else (),
+            source_version=source_version,
+        )
+        records.setdefault(scope, []).append(record)
     return records

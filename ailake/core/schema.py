@@ -169,9 +169,10 @@ LEDGER = TableSpec(
         Column(
             "event",
             _TEXT,
-            "create, modify, merged, update, restore, forget_intent, memory_forget, forget_void",
+            "create, modify, merged, update, restore, forget_intent, memory_forget, forget_void, "
+            "purge",
         ),
-        Column("subject_id", _TEXT, "id of the memory that it happened to"),
+        Column("subject_id", _TEXT, "id of the memory that it happened to; empty: the whole scope"),
         Column("payload_hash", _HASH, "SHA-256 of the memory as it was then"),
         Column("previous_hash", _HASH, "hash of the entry before, zeros for the first"),
         Column("hash", _HASH, "SHA-256 of all of the entry but this"),

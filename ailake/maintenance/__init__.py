@@ -6,6 +6,7 @@ from ailake.maintenance.decay import DecayReport, MemoryDecayJob
 from ailake.maintenance.forget import ForgetJob, PruneCounts, PruneReport, ScopePruned
 from ailake.maintenance.indexing import IndexedTable, IndexJob, IndexReport
 from ailake.maintenance.maintain import MaintainJob, MaintainReport
+from ailake.maintenance.purge import PurgedTable, PurgeJob, PurgeReport
 
 __all__ = [
     "CompactedTable",
@@ -22,5 +23,8 @@ __all__ = [
     "MemoryDecayJob",
     "PruneCounts",
     "PruneReport",
+    "PurgeJob",
+    "PurgeReport",
+    "PurgedTable",
     "ScopePruned",
 ]

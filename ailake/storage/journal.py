@@ -247,6 +247,11 @@ class Journal:
             self._keep(lambda one, access: one not in listed or access.version > through)
         return int(left.num_rows)
 
+    def begin_anew(self) -> None:
+        """Read the entries anew at the next call: some of those that were read are erased."""
+        with self._lock:
+            self._seen = None
+
     def mark_folded(self, version: int) -> None:
         """Note that every entry up to ``version`` is folded, so that readers need not load it."""
         self._keep_up(lambda: self.table.fresh().update_metadata({FOLDED_KEY: str(version)}))

@@ -19,12 +19,21 @@ from lance.commit import CommitConflictError
 from lance.file import LanceFileSession
 from lance.fragment import FragmentMetadata, write_fragments
 
-from ailake.core.chain import BrokenEntry, LedgerHead, append, head_of, refuse_unknown, verify
+from ailake.core.chain import (
+    BrokenEntry,
+    LedgerEvent,
+    LedgerHead,
+    append,
+    head_of,
+    refuse_unknown,
+    verify,
+)
+from ailake.core.erasure import Target
 from ailake.core.filters import Predicate, conjunction, disjunction, parse_where
 from ailake.core.ledger_rows import entries_of, entry_rows, scopes_of
 from ailake.core.recording import Latest, Records, Told
 from ailake.core.records import Scope
-from ailake.core.schema import SCOPE_COLUMNS, filter_kinds
+from ailake.core.schema import SCOPE_COLUMNS, filter_kinds, table_spec
 from ailake.storage.columns import guard
 from ailake.storage.locks import exclusive
 from ailake.storage.retries import with_retries
@@ -36,6 +45,8 @@ LEDGER = "ledger"
 _FEW_SCOPES = 16
 
 _LOOKED_TO = "ailake.ledger.looked_to"
+
+_ADDED = "_row_created_at_version"
 
 _KINDS = filter_kinds("ledger")
 _TOLD = ("entry_id", "subject_id", "sequence", "event", "payload_hash")
@@ -106,6 +117,45 @@ def latest_of(dataset: lance.LanceDataset, subjects: Collection[tuple[Scope, str
 def looked_to(dataset: lance.LanceDataset) -> int:
     """Return up to which version of ``episodic`` nothing is left to tell; see the entries, too."""
     return int(dataset.config().get(_LOOKED_TO, 0))
+
+
+def told_before(dataset: lance.LanceDataset, target: Target) -> int | None:
+    """Return a version of ``episodic`` that is older than all the ledger tells of a target.
+
+    What was told of before the target's last purge does not count: nothing of it is left.
+
+    Returns:
+        None where the ledger tells nothing of it.
+    """
+    spec = table_spec(LEDGER)
+    columns = [*SCOPE_COLUMNS, "subject_id", "event", "source_version", _ADDED]
+    rows = dataset.scanner(columns=columns).to_table()
+    about = rows.filter(target.mask(rows, spec))
+    purged = about.filter(pc.equal(about["event"], LedgerEvent.PURGE.value))
+    if target.ids is None:
+        purged = purged.filter(pc.equal(purged["subject_id"], ""))
+    ends = purged.group_by("subject_id").aggregate([(_ADDED, "max")])
+    ended = {one["subject_id"]: one[f"{_ADDED}_max"] for one in ends.to_pylist()}
+    added = about[_ADDED].to_pylist()
+    subjects = about["subject_id"].to_pylist() if target.ids is not None else [""] * len(added)
+    told = [
+        one for one, subject in zip(added, subjects, strict=True) if one > ended.get(subject, 0)
+    ]
+    if not told:
+        return None
+    earlier = rows.filter(pc.less(rows[_ADDED], min(told)))
+    return int(pc.max(earlier["source_version"]).as_py() or 0)
+
+
+def told_of(dataset: lance.LanceDataset, target: Target) -> list[tuple[Scope, str]]:
+    """Return scope and id of all memories of a target that the ledger tells of, sorted."""
+    rows = dataset.scanner(columns=[*SCOPE_COLUMNS, "subject_id"]).to_table()
+    rows = rows.filter(target.mask(rows, table_spec(LEDGER)))
+    named = rows.group_by([*SCOPE_COLUMNS, "subject_id"]).aggregate([])
+    return sorted(
+        (Scope(*(row[name] for name in SCOPE_COLUMNS)), row["subject_id"])
+        for row in named.to_pylist()
+    )
 
 
 def keep_looked_to(table: Table, version: int) -> None:

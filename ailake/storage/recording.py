@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from ailake import clock
 from ailake.core.chain import LedgerEvent, LedgerHead
+from ailake.core.erasure import Target
 from ailake.core.ledger_rows import (
     PAYLOAD_COLUMNS,
     created_rows,
@@ -41,6 +42,7 @@ from ailake.core.recording import (
     follow_from_nothing,
     in_order,
     intents_of,
+    purges_of,
     records_of,
 )
 from ailake.core.records import Scope
@@ -55,6 +57,7 @@ from ailake.storage.ledger import (
     linked,
     looked_to,
     predicate,
+    told_of,
 )
 from ailake.storage.locks import exclusive
 from ailake.storage.retries import with_retries
@@ -151,6 +154,29 @@ class Recorder:
         if any(rows.values()):
             with self._lock, exclusive(store.location.root, LEDGER):
                 with_retries(announced, what="announcement of a removal in the ledger")
+
+    def note_purge(self, store: "Store", target: Target, *, now: datetime) -> None:
+        """Record that nothing is left of a target, and before that all there is to record.
+
+        Args:
+            store: The lake, whose write lock the caller holds where there is one.
+            target: A scope, or memories: of these, those that the ledger tells of.
+            now: When.
+        """
+
+        def noted() -> None:
+            self._catch_up(store, alone=store.location.root is not None)
+            ledger = store.tables[LEDGER].snapshot()
+            whole = target.scope if target.ids is None else None
+            subjects = told_of(ledger, target) if whole is None else [(whole, "")]
+            latest, told_to = latest_of(ledger, subjects), self._current(store, ledger).told_to
+            records = purges_of(subjects, latest, _ids(), now=now, source_version=told_to)
+            self._append(
+                store.tables[LEDGER], ledger, None, records, since=told_to, told_to=told_to
+            )
+
+        with self._lock, exclusive(store.location.root, LEDGER):
+            with_retries(noted, what="record of a purge in the ledger")
 
     def _locked(self, store: "Store", *, alone: bool) -> None:
         with exclusive(store.location.root, LEDGER):

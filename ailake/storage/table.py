@@ -73,7 +73,7 @@ class Table:
         self._lock = Lock()
         self._snapshot: lance.LanceDataset | None = None
         self._version = 0
-        self._sighting = Sighting(None if root is None else root / f"{self.name}.lance")
+        self._sighting = Sighting(self.folder)
         self.incarnation = 0
         self._cleaned_at = int(handle.version)
         self._on_disk: frozenset[str] = frozenset()
@@ -82,6 +82,11 @@ class Table:
     def version(self) -> int:
         """The latest committed version."""
         return int(self.snapshot().version)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where its files are, None on an object store."""
+        return None if self._root is None else self._root / f"{self.name}.lance"
 
     def snapshot(self) -> lance.LanceDataset:
         """Return the table at its latest version, as one immutable dataset."""
@@ -130,12 +135,21 @@ class Table:
                 stream.read(), self.fresh(), mode="append", transaction_properties=recorded
             )
 
-        added = with_retries(add, what=f"append to {self.name}", retry_on=is_conflict)
+        with self.appending():
+            added = with_retries(add, what=f"append to {self.name}", retry_on=is_conflict)
         return int(added.version)
 
     def completed(self, rows: Stream) -> Stream:
         """Return rows with the columns that someone else has added to the table, as nulls."""
         return rows.mapped(partial(_with_all, schema=self.handle.schema))
+
+    def appending(self) -> AbstractContextManager[None]:
+        """Hold the lock under which rows are appended, where the lake has locks.
+
+        Not every append is under the lake's write lock, and a purge must not take the file that
+        one has written and not committed yet for a stray one.
+        """
+        return exclusive(self._root, f"append-{self.name}")
 
     def sync(self, version: int) -> None:
         """Sync to disk all that a version consists of."""
