@@ -11,6 +11,7 @@
     ├── ConflictError (RuntimeError)          other writers won every retry
     ├── LakeCorruptError (RuntimeError)       the stored data breaks an invariant
     ├── ReadOnlyError (PermissionError)       a write to something that can't be written
+    ├── ProviderError (RuntimeError)          a model or its server gave no usable answer
     └── MissingExtraError (ImportError)       an optional package is not installed
 
 An error of the store or of an embedder that is none of these passes through unchanged: a failure
@@ -61,6 +62,22 @@ class LakeCorruptError(AilakeError, RuntimeError):
 
 class ReadOnlyError(AilakeError, PermissionError):
     """A write to a lake, view or folder that can't be written."""
+
+
+class ProviderError(AilakeError, RuntimeError):
+    """A model or its server gave no usable answer, after all retries; nothing was applied.
+
+    Attributes:
+        usage: Tokens that were read and written in vain.
+        ends_run: Every other question would meet the same, such as a refused key.
+    """
+
+    def __init__(
+        self, message: str, *, usage: tuple[int, int] = (0, 0), ends_run: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.usage = usage
+        self.ends_run = ends_run
 
 
 class MissingExtraError(AilakeError, ImportError):

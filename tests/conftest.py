@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from chat_server import ChatServer, running
 from hypothesis import HealthCheck, settings
 from s3_server import serving
 
@@ -45,6 +46,19 @@ def s3() -> Iterator[dict[str, str]]:
 @pytest.fixture
 def now() -> datetime:
     return NOW
+
+
+@pytest.fixture(scope="session")
+def chat_server() -> Iterator[ChatServer]:
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def chat(chat_server: ChatServer) -> ChatServer:
+    """A server that speaks the chat protocol, and has not been asked anything yet."""
+    chat_server.reset()
+    return chat_server
 
 
 @pytest.fixture

@@ -1,0 +1,8 @@
+"""Models behind an OpenAI-compatible server, asked by jobs and never on the write path.
+
+Nothing here uses the network before it is called. ``pip install 'ailake-memory[openai]'``.
+"""
+
+from ailake.providers.chat import Answered, ChatModel
+
+__all__ = ["Answered", "ChatModel"]
