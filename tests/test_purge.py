@@ -14,7 +14,8 @@ from leftovers import files, holding, indexed_rows, spelled
 
 import ailake
 from ailake import ConflictError, InvalidInputError, Scope
-from ailake.core.schema import TABLES, Erasure, arrow_schema
+from ailake.core.schema import TABLES, arrow_schema
+from ailake.core.tables import Erasure
 from ailake.maintenance import IndexJob, MemoryDecayJob, PurgeJob
 from ailake.storage.holding import Source, held_versions
 
