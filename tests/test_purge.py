@@ -15,7 +15,7 @@ from leftovers import files, holding, indexed_rows, spelled
 import ailake
 from ailake import ConflictError, InvalidInputError, Scope
 from ailake.core.schema import TABLES, arrow_schema
-from ailake.core.tables import Erasure
+from ailake.core.specs import Erasure
 from ailake.maintenance import IndexJob, MemoryDecayJob, PurgeJob
 from ailake.storage.holding import Source, held_versions
 

@@ -17,7 +17,7 @@ from ailake.core.schema import (
     contract,
     filter_kinds,
 )
-from ailake.core.tables import Erasure
+from ailake.core.specs import Erasure
 
 SCHEMAS = Path(__file__).parents[1] / "schemas"
 SPECIFIED = {
@@ -92,6 +92,6 @@ def test_every_scalar_column_can_be_filtered() -> None:
 def test_unknown_table() -> None:
     with pytest.raises(
         ailake.NotFoundError,
-        match="wanted one of accesses, episodic, facts, job_runs, ledger, passages",
+        match="wanted one of accesses, decisions, episodic, facts, job_runs, ledger",
     ):
         contract("nothing")

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from ailake.core.drafts import check_id
 from ailake.core.records import Scope
-from ailake.core.tables import TableSpec
+from ailake.core.specs import TableSpec
 from ailake.errors import InvalidInputError
 
 

@@ -17,7 +17,7 @@ from ailake.core.remembering import EXACT_DUPLICATE, DuplicateKey, Twin
 from ailake.core.rows import RECORD_COLUMNS, as_nanoseconds, nanoseconds, record_of, to_pylist
 from ailake.core.schema import SCOPE_COLUMNS, filter_kinds
 from ailake.errors import InvalidInputError
-from ailake.storage import facts, passages
+from ailake.storage import decisions, facts, passages
 from ailake.storage.table import count_rows, read_rows
 from ailake.storage.view import FIRST_LOGGED, ReadView
 
@@ -284,7 +284,7 @@ def with_merged(store: "Store", rows: pa.Table) -> pa.Table:
 def remove(
     store: "Store", scope: Scope, rows: pa.Table, *, also: Sequence[str], now: datetime
 ) -> None:
-    """Delete rows of a scope, once the ledger says so, then their passages, facts and accesses.
+    """Delete rows of a scope, once the ledger says so, then all that belongs to them.
 
     Args:
         store: The lake.
@@ -301,4 +301,5 @@ def remove(
     gone = [*rows["chunk_id"].to_pylist(), *also]
     passages.remove(store, scope, gone)
     facts.remove(store, {scope: set(gone)})
+    decisions.remove(store, {scope: set(gone)})
     store.journal.forget(scope, gone)

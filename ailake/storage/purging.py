@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from ailake.core.erasure import Target, with_ancestors
 from ailake.core.filters import TRUE, Predicate, parse_where
 from ailake.core.schema import SCOPE_COLUMNS, filter_kinds, table_spec
-from ailake.core.tables import Erasure, TableSpec
+from ailake.core.specs import Erasure, TableSpec
 from ailake.errors import ConflictError
 from ailake.storage import log as logs
 from ailake.storage import memories

@@ -47,7 +47,7 @@ from ailake.core.recording import (
 )
 from ailake.core.records import Scope
 from ailake.core.rows import to_pylist
-from ailake.storage import facts
+from ailake.storage import decisions, facts
 from ailake.storage.ledger import (
     LEDGER,
     commit,
@@ -370,6 +370,7 @@ def _ends(
         if intent.source_row not in left:
             gone.setdefault(intent.scope, set()).add(intent.subject_id)
     facts.remove(store, gone)
+    decisions.remove(store, gone)
     return ends_of(over, left, _ids(), source_version=told_to)
 
 

@@ -1,9 +1,14 @@
-"""What a table of a lake declares: its columns, its scope, and what erasure does to it."""
+"""What a table of the registry is: its columns, its scope, and how erasure treats it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 import pyarrow as pa
+
+INSTANT = pa.timestamp("ns", tz="UTC")
+TEXT = pa.string()
+
+SCOPE_COLUMNS = ("agent_id", "user_id", "project_id")
 
 
 class Erasure(StrEnum):
@@ -36,9 +41,7 @@ class TableSpec:
     """A table of the lake: columns, version, scope columns, and what erasure does to it.
 
     Attributes:
-        scope: The columns that are a row's scope; none where rows belong to the whole lake.
-        memory_column: The column that holds the id of the memory a row belongs to; empty without
-            a scope.
+        memory_column: The column that holds the id of the memory a row belongs to.
         forget: What ``forget`` does to the rows of a forgotten memory.
         purge: What a purge does to them.
         key: The column by which the engine tells that two writers are inserting the same row, so
@@ -54,3 +57,10 @@ class TableSpec:
     forget: Erasure
     purge: Erasure
     key: str = ""
+
+
+SCOPE = (
+    Column("agent_id", TEXT, "owner of the memory; joins with other agent tables"),
+    Column("user_id", TEXT, "user within the agent, empty where there is none"),
+    Column("project_id", TEXT, "project within the agent, empty where there is none"),
+)
