@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from ailake.backup import BackupReport, restore_lake
     from ailake.core.judge import Candidate, JudgeRules, MemoryItem, Verdict, containment, judge
     from ailake.core.knowledge import InMemoryKnowledgeGraph, KnowledgeGraph
+    from ailake.core.verifying import FactAnswer, FactCase, FactVerdict, FactVerifier
     from ailake.facts import Facts
     from ailake.graph import LanceKnowledgeGraph
     from ailake.hits import Hits
@@ -65,9 +66,13 @@ __all__ = [
     "Decision",
     "EmbedderMismatchError",
     "EntityRef",
+    "FactAnswer",
+    "FactCase",
     "FactDecision",
     "FactHistoryEntry",
     "FactTriple",
+    "FactVerdict",
+    "FactVerifier",
     "FactVersion",
     "Facts",
     "ForgetReport",
@@ -122,6 +127,10 @@ _LATE = {
     "AsyncMemoryReader": "ailake.reading",
     "BackupReport": "ailake.backup",
     "Candidate": "ailake.core.judge",
+    "FactAnswer": "ailake.core.verifying",
+    "FactCase": "ailake.core.verifying",
+    "FactVerdict": "ailake.core.verifying",
+    "FactVerifier": "ailake.core.verifying",
     "Facts": "ailake.facts",
     "Hits": "ailake.hits",
     "InMemoryKnowledgeGraph": "ailake.core.knowledge",

@@ -116,8 +116,9 @@ class Lake:
             user_id: User within the agent.
             project_id: Project within the agent.
             verifier: Which of two facts that contradict each other stays: ``latest_assertion``,
-                the one asserted later, or ``latest_event``, the one that began later. A mapping
-                chooses it by predicate; those it lacks have ``latest_assertion``.
+                the one asserted later, or ``latest_event``, the one that began later; with
+                ``queued`` both, until a ``FactVerifyJob`` has asked a verifier. A mapping chooses
+                it by predicate; those it lacks have ``latest_assertion``.
             multi_valued: Predicates of which a subject may have several objects at once, in all
                 scopes; kept in the lake from then on.
 

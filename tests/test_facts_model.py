@@ -2,8 +2,9 @@
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import ailake
 from ailake import FactTriple
+from ailake.core.verifying import FactAnswer, FactCase, FactVerdict
+from ailake.maintenance import FactVerifyJob
 
 RECORDED = datetime(2026, 1, 1, tzinfo=UTC)
 FIRST, LAST = 2000, 2007  # the last year stands for all that follow, so only open windows reach it
@@ -31,6 +34,7 @@ stated = st.tuples(
     st.integers(FIRST, LAST - 1),
     st.one_of(st.none(), st.integers(1, 4)),
 )
+Pending = tuple[Key, str, str, frozenset[int]]  # new, known, and the years that were added
 Fact = tuple[str, int, str, str, int, int | None]
 scopes = st.sampled_from(["a", "a'b"])
 
@@ -39,10 +43,10 @@ def instant(year: int) -> datetime:
     return datetime(year, 1, 1, tzinfo=UTC)
 
 
-def runs(years: dict[int, set[str]], value: str) -> list[list[int]]:
-    """Return the longest runs of years in which an object holds."""
+def runs(years: dict[int, set[str]], value: str, among: Collection[int] = YEARS) -> list[list[int]]:
+    """Return the longest runs of some years in which an object holds."""
     found: list[list[int]] = []
-    for year in YEARS:
+    for year in sorted(among):
         if value in years[year]:
             if found and found[-1][-1] == year - 1:
                 found[-1].append(year)
@@ -71,14 +75,39 @@ def believe(years: dict[int, set[str]], value: str, span: list[int], verifier: s
         years[year].add(value)
 
 
+def queue(years: dict[int, set[str]], key: Key, value: str, span: list[int]) -> list[Pending]:
+    """Take an assertion that a verifier is to be asked about, and return what waits."""
+    fresh = [year for year in span if value not in years[year]]
+    others = {name for year in fresh for name in years[year]}
+    for year in span:
+        years[year].add(value)
+    added = runs(years, value, fresh)
+    return [
+        (key, value, other, frozenset(part))
+        for part in added
+        for other in sorted(others)
+        if any(other in years[year] for year in part)
+    ]
+
+
+@dataclass(frozen=True)
+class Always:
+    verdict: FactVerdict
+    id: str = "always"
+
+    def verify(self, _case: FactCase) -> FactAnswer:
+        return FactAnswer(self.verdict, "测试")
+
+
 class FactsMachine(RuleBasedStateMachine):
-    @initialize(verifier=st.sampled_from(["latest_assertion", "latest_event"]))
+    @initialize(verifier=st.sampled_from(["latest_assertion", "latest_event", "queued"]))
     def open_lakes(self, verifier: str) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.lakes = [ailake.connect(self.folder, embedder="hashing:16") for _ in range(2)]
         self.verifier = verifier
         self.now = RECORDED
         self.belief: Belief = {}
+        self.pending: list[Pending] = []
         self.past: list[tuple[datetime, Belief]] = [(RECORDED, {})]
         self.ids: dict[str, tuple[Key, str]] = {}
         self.turn = 0
@@ -132,6 +161,8 @@ class FactsMachine(RuleBasedStateMachine):
             if predicate == MULTI:
                 for year in span:
                     years[year].add(value)
+            elif self.verifier == "queued":
+                self.pending += queue(years, key, value, span)
             else:
                 believe(years, value, span, self.verifier)
         decisions = self.facts(scope).assert_(triples, now=self.now)
@@ -148,10 +179,41 @@ class FactsMachine(RuleBasedStateMachine):
         fact_id = sorted(self.ids)[choice % len(self.ids)]
         key, value = self.ids[fact_id]
         gone = self.facts(key[0]).retract(fact_id, "测试", now=self.now)
-        assert len(gone) == len(runs(self.belief[key], value))
+        held = runs(self.belief[key], value)
+        # What waits for a verifier is not joined to what it touches.
+        assert len(gone) >= len(held) if self.verifier == "queued" else len(gone) == len(held)
+        self.pending = [one for one in self.pending if one[0] != key or value not in one[1:3]]
         for names in self.belief[key].values():
             names.discard(value)
         self.commit()
+
+    @rule(verdict=st.sampled_from(FactVerdict))
+    def verify(self, verdict: FactVerdict) -> None:
+        self.now += timedelta(hours=1)
+        self.turn += 1
+        lake = self.lakes[self.turn % 2]
+        report = FactVerifyJob(lake, verifier=Always(verdict)).run(self.now)
+        assert bool(report.waiting) == (verdict is FactVerdict.DEFER and bool(self.waiting()))
+        for key, new, known, part in self.waiting():
+            years = self.belief[key]
+            for piece in runs(years, new, part):
+                if verdict is FactVerdict.REJECT_NEW and any(known in years[y] for y in piece):
+                    for year in piece:
+                        years[year].discard(new)
+                elif verdict is FactVerdict.SUPERSEDE:
+                    for year in piece:
+                        years[year].discard(known)
+        if verdict is not FactVerdict.DEFER:
+            self.pending = []
+        self.commit()
+
+    def waiting(self) -> list[Pending]:
+        """Return the cases of which both facts still hold in one of the years that were added."""
+        return [
+            (key, new, known, part)
+            for key, new, known, part in self.pending
+            if any({new, known} <= self.belief[key][year] for year in part)
+        ]
 
     @rule()
     def compact(self) -> None:

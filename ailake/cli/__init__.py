@@ -16,6 +16,7 @@ from ailake.cli import (
     memories,
     operations,
     purging,
+    reviewing,
     samples,
     scheduling,
 )
@@ -47,8 +48,8 @@ def ailake(
 
 
 _GROUPS = (
-    samples, memories, facts, ingest, operations, indexing, maintaining, purging, backups, ledger,
-    scheduling,
+    samples, memories, facts, ingest, operations, indexing, maintaining, reviewing, purging,
+    backups, ledger, scheduling,
 )  # fmt: skip
 
 for module in _GROUPS:

@@ -19,6 +19,7 @@ from ailake.core.schema import INSTANT, SCOPE_COLUMNS, arrow_schema
 from ailake.core.superseding import KeyPlan
 from ailake.core.windows import Window
 
+_RETIRING = frozenset({Verdict.SUPERSEDE, Verdict.REJECT_NEW, Verdict.RETRACT})
 _MICROSECONDS = pa.timestamp("us", "UTC")
 
 
@@ -66,6 +67,9 @@ def verification_rows(plans: Sequence[KeyPlan], *, dim: int, embedder_id: str) -
         "reason": [one.reason for one in made],
         "decided_at": _instants([one.decided_at for one in made]),
         "source_memory_id": [one.source_memory_id for one in made],
+        "model": [one.model for one in made],
+        "input_tokens": [one.usage.input_tokens for one in made],
+        "output_tokens": [one.usage.output_tokens for one in made],
     }
     schema = arrow_schema("verifications", dim=dim, embedder_id=embedder_id)
     return pa.table(columns, schema=schema)
@@ -104,11 +108,11 @@ def history_entries(
         rows: Every version of a key, in order.
         verifications: Every decision about the key.
     """
-    stored = {row["version_id"]: row for row in rows}
+    stored = {row["version_id"]: stored_version(row) for row in rows}
     applied = {
-        one["verification_id"]: one for one in verifications if _is_applied(one, stored)
+        one["verification_id"]: one for one in verifications if is_applied(one, stored)
     }.values()
-    lost = {one["loser_version_id"]: one for one in applied if one["loser_version_id"]}
+    lost = {one["loser_version_id"]: one for one in applied if one["verdict"] in _RETIRING}
     asserted = [row["fact_id"] for row in rows if row["origin"] != Origin.REMAINDER]
     asserted += [one["winner_fact_id"] for one in applied if one["verdict"] == Verdict.NOOP]
     found = []
@@ -127,13 +131,23 @@ def history_entries(
     return found
 
 
-def _is_applied(one: Mapping[str, Any], stored: Mapping[str, Mapping[str, Any]]) -> bool:
-    winner, loser = (stored.get(one[f"{side}_version_id"]) for side in ("winner", "loser"))
-    if one["winner_version_id"] and (not winner or winner["fact_id"] != one["winner_fact_id"]):
-        return False
-    if not one["loser_version_id"]:
+def is_applied(one: Mapping[str, Any], stored: Mapping[str, StoredVersion]) -> bool:
+    """Tell whether a decision was applied, or a case really waits: its writer may have died.
+
+    Args:
+        one: A row of ``verifications``.
+        stored: The versions of its key, by id.
+    """
+    for side in ("winner", "loser"):
+        version_id = one[f"{side}_version_id"]
+        version = stored.get(version_id)
+        # Ids of versions that were removed may be given out again.
+        if version_id and (version is None or version.fact_id != one[f"{side}_fact_id"]):
+            return False
+    if one["verdict"] not in _RETIRING:
         return True
-    return loser is not None and loser["retired_at"] == one["decided_at"]
+    decided_at: datetime = one["decided_at"]
+    return stored[one["loser_version_id"]].retired_at == decided_at
 
 
 def _fields(row: Mapping[str, Any]) -> dict[str, Any]:

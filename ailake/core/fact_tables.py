@@ -48,8 +48,9 @@ FACTS = TableSpec(
 
 VERIFICATIONS = TableSpec(
     name="verifications",
-    version=1,
-    meaning="decisions about versions of facts; one whose versions facts lacks was never applied",
+    version=2,
+    meaning="decisions about versions of facts, and cases that wait for one; one whose versions "
+    "facts lacks was never applied",
     scope=SCOPE_COLUMNS,
     memory_column="source_memory_id",
     forget=Erasure.DELETE,
@@ -58,15 +59,23 @@ VERIFICATIONS = TableSpec(
         Column("verification_id", _TEXT, "id of the decision; the same one may stand twice"),
         *_SCOPE,
         _KEY_ID,
-        Column("verdict", _TEXT, "noop, supersede or retract"),
+        Column(
+            "verdict",
+            _TEXT,
+            "noop, supersede, retract or reject_new (the loser is retired), pending (it waits), "
+            "keep_both, defer, or stale (there is nothing to decide any more)",
+        ),
         Column("verifier", _TEXT, "who decided, empty where nothing was contradicted"),
-        Column("loser_fact_id", _TEXT, "fact that lost or was retracted, or empty"),
-        Column("loser_version_id", _TEXT, "its version, retired at decided_at"),
+        Column("loser_fact_id", _TEXT, "fact that lost, may lose or was retracted, or empty"),
+        Column("loser_version_id", _TEXT, "its version, retired at decided_at where it lost"),
         Column("winner_fact_id", _TEXT, "fact that stays, or empty"),
         Column("winner_version_id", _TEXT, "its version"),
         Column("reason", _TEXT, "why"),
         Column("decided_at", INSTANT, "when", unit=_NS),
         _SOURCE,
+        Column("model", _TEXT, "model that was asked, or empty", since=2),
+        Column("input_tokens", pa.uint64(), "what it read", unit="tokens", since=2),
+        Column("output_tokens", pa.uint64(), "what it wrote", unit="tokens", since=2),
     ),
 )
 

@@ -6,18 +6,21 @@ from enum import StrEnum
 
 from ailake.core.entities import EntityRef, digest
 from ailake.core.records import Scope
+from ailake.core.usage import NO_USAGE, Usage
 from ailake.core.windows import Window
 
 
 class Verifier(StrEnum):
-    """Who decides which of two facts that contradict each other stays; both need no model.
+    """Who decides which of two facts that contradict each other stays.
 
     With ``latest_assertion`` the one that was asserted later stays. With ``latest_event`` the one
-    that began later does, and the other keeps only the part before it.
+    that began later does, and the other keeps only the part before it. With ``queued`` both stay
+    until a ``FactVerifyJob`` has asked a verifier.
     """
 
     LATEST_ASSERTION = "latest_assertion"
     LATEST_EVENT = "latest_event"
+    QUEUED = "queued"
 
 
 class Origin(StrEnum):
@@ -29,11 +32,16 @@ class Origin(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What was decided about versions."""
+    """What was decided about versions, or with ``pending`` is to be; ``defer`` leaves it so."""
 
     NOOP = "noop"
     SUPERSEDE = "supersede"
     RETRACT = "retract"
+    PENDING = "pending"
+    KEEP_BOTH = "keep_both"
+    REJECT_NEW = "reject_new"
+    DEFER = "defer"
+    STALE = "stale"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +102,7 @@ class FactHistoryEntry(FactVersion):
         origin: asserted, extended (asserted and joined to what was known) or remainder (what was
             left of one that lost).
         assertions: How often the fact was asserted so far, all its versions together.
-        verdict: Why it was retired: supersede, retract, or empty.
+        verdict: Why it was retired: supersede, reject_new, retract, or empty.
         lost_to: The fact that it lost to, empty where there is none.
         reason: Why it lost or was retracted, empty where it was not.
     """
@@ -136,9 +144,11 @@ class Verification:
     Attributes:
         verification_id: The same for the same decision.
         verifier: Who decided, empty for what nobody contradicted.
-        loser: The version that was retired; None for what was known already.
+        loser: The version that was retired, or waits to be; None for what was known already.
         winner: The version that stays; None for a retraction.
         source_memory_id: The memory that brought it about, or empty.
+        model: The model that was asked, or empty.
+        usage: What its answer took.
     """
 
     verification_id: str
@@ -149,6 +159,8 @@ class Verification:
     reason: str
     decided_at: datetime
     source_memory_id: str = ""
+    model: str = ""
+    usage: Usage = NO_USAGE
 
 
 def _parts(scope: Scope) -> tuple[str, str, str]:

@@ -59,6 +59,12 @@ def _fill_lifecycle(batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
     }
 
 
+def _fill_models(batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
+    none = pa.repeat(pa.scalar(0, pa.uint64()), batch.num_rows)
+    model = pa.repeat("", batch.num_rows)
+    return {"model": model, "input_tokens": none, "output_tokens": none}
+
+
 STEPS: tuple[Step, ...] = (
     Step(
         table="episodic",
@@ -67,6 +73,13 @@ STEPS: tuple[Step, ...] = (
         "state, deduplication and metadata",
         reads=("chunk_text", "created_at"),
         fill=_fill_lifecycle,
+    ),
+    Step(
+        table="verifications",
+        version=2,
+        meaning="which model decided, and what that took",
+        reads=("verification_id",),
+        fill=_fill_models,
     ),
 )
 

@@ -19,6 +19,7 @@ from ailake.core.fact_versions import (
     Verifier,
 )
 from ailake.core.reconcile import FactDecision, FactTriple, decide
+from ailake.core.usage import NO_USAGE, Usage
 from ailake.core.windows import (
     Window,
     before,
@@ -32,6 +33,7 @@ from ailake.core.windows import (
 ASSERTED_LATER = "asserted later"
 BEGAN_LATER = "began later"
 KNOWN_ALREADY = "known already"
+CONTRADICTS = "contradicts what is known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,8 @@ class KeyPlanner:
 
         Returns:
             What ``classify_fact`` makes of it; where the verifier found against the new fact, that
-            is the loser. A noop names a loser where it adds an interval that another one had.
+            is the loser. A noop names a loser where it adds an interval that another one had. The
+            loser that a ``queued`` case names has not lost yet.
         """
         fact_id = self._key.fact_id(object_id)
         window = Window(triple.valid_from, triple.valid_to)
@@ -114,6 +117,9 @@ class KeyPlanner:
             for v in prior
             if v.object_id != object_id and any(windows_overlap(v.window, a) for a in added)
         ]
+        if rivals and self._verifier is Verifier.QUEUED:
+            self._queue(_New(triple, object_id, fact_id, window), added, rivals)
+            return FactDecision(kind, rivals[0].fact_id, fact_id=fact_id)
         beaten = self._settle(_New(triple, object_id, fact_id, window), own, rivals)
         if loser is None:
             # What is known already may add an interval, and others lose that.
@@ -146,7 +152,7 @@ class KeyPlanner:
             self._retire(said)
             self._note(Verdict.SUPERSEDE, said, winner, reason=BEGAN_LATER, source=source)
             (kept,) = before(kept, winner.window.start)
-        stays = self._joined(new, kept, own, is_cut=bool(later))
+        stays = self._stored(new, kept, own, is_cut=bool(later), beaten=beaten)
         for rival in beaten:
             self._retire(rival)
             left = (before(rival.window, new.window.start) if by_event
@@ -157,6 +163,43 @@ class KeyPlanner:
             reason = BEGAN_LATER if began_later else ASSERTED_LATER
             self._note(Verdict.SUPERSEDE, rival, stays, reason=reason, source=source)
         return beaten
+
+    def _queue(self, new: "_New", added: Sequence[Window], rivals: Sequence[StoredVersion]) -> None:
+        """Insert what a fact adds, each interval by itself, beside the rivals that may lose."""
+        for part in added:
+            made = self._insert(new.version(part), Origin.ASSERTED)
+            for rival in rivals:
+                if windows_overlap(rival.window, part):
+                    source = new.triple.source_memory_id
+                    self._note(Verdict.PENDING, rival, made, reason=CONTRADICTS, source=source)
+
+    def _is_contested(self, version: StoredVersion, settled: Sequence[StoredVersion]) -> bool:
+        """Tell whether another object holds at the same time, and is not about to lose."""
+        return not self._multi_valued and any(
+            other.object_id != version.object_id and windows_overlap(other.window, version.window)
+            for other in self._live
+            if other not in settled
+        )
+
+    def _stored(
+        self,
+        new: "_New",
+        kept: Window,
+        own: Sequence[StoredVersion],
+        *,
+        is_cut: bool,
+        beaten: Sequence[StoredVersion],
+    ) -> StoredVersion:
+        """Return the first version that holds some of ``kept``, all of which is stored then.
+
+        A version that waits for a verifier, or was kept beside another, stays what it is.
+        """
+        meeting = [v for v in own if windows_meet(v.window, kept)]
+        contested = [v for v in meeting if self._is_contested(v, beaten)]
+        free = [v for v in meeting if v not in contested]
+        parts = minus_all(kept, (v.window for v in contested))
+        stored = [self._joined(new, part, free, is_cut=is_cut) for part in parts]
+        return (stored or [v for v in contested if windows_overlap(v.window, kept)])[0]
 
     def _joined(
         self, new: "_New", kept: Window, own: Sequence[StoredVersion], *, is_cut: bool
@@ -211,14 +254,20 @@ class KeyPlanner:
         *,
         reason: str,
         source: str,
+        by: str = "",
+        model: str = "",
+        usage: Usage = NO_USAGE,
     ) -> None:
         sides = [side.version_id if side else "" for side in (loser, winner)]
         place, when = len(self._verifications), self._now.isoformat()
         verification_id = digest(self._key_id, verdict, *sides, reason, when, str(place))
-        by = str(self._verifier) if verdict is Verdict.SUPERSEDE else ""
+        if not by and verdict in {Verdict.SUPERSEDE, Verdict.PENDING}:
+            by = str(self._verifier)
         self._verifications.append(
-            Verification(verification_id, verdict, by, loser, winner, reason, self._now, source)
-        )
+            Verification(
+                verification_id, verdict, by, loser, winner, reason, self._now, source, model, usage
+            )
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

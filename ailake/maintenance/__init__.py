@@ -7,6 +7,7 @@ from ailake.maintenance.forget import ForgetJob, PruneCounts, PruneReport, Scope
 from ailake.maintenance.indexing import IndexedTable, IndexJob, IndexReport
 from ailake.maintenance.maintain import MaintainJob, MaintainReport
 from ailake.maintenance.purge import PurgedTable, PurgeJob, PurgeReport
+from ailake.maintenance.verify import FactVerifyJob, FactVerifyReport, FailedCase
 
 __all__ = [
     "CompactedTable",
@@ -14,6 +15,9 @@ __all__ = [
     "CompactionPolicy",
     "CompactionReport",
     "DecayReport",
+    "FactVerifyJob",
+    "FactVerifyReport",
+    "FailedCase",
     "ForgetJob",
     "IndexJob",
     "IndexReport",

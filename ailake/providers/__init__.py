@@ -4,5 +4,6 @@ Nothing here uses the network before it is called. ``pip install 'ailake-memory[
 """
 
 from ailake.providers.chat import Answered, ChatModel
+from ailake.providers.verifying import OpenAIFactVerifier
 
-__all__ = ["Answered", "ChatModel"]
+__all__ = ["Answered", "ChatModel", "OpenAIFactVerifier"]

@@ -56,9 +56,7 @@ class Asking(Generic[Q, A]):
     _failures: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        check_count(self.concurrency, name="concurrency", least=1)
-        if self.max_tokens is not None:
-            check_count(self.max_tokens, name="max_tokens", least=1)
+        check_bounds(self.concurrency, self.max_tokens)
 
     def answers(self, questions: Iterable[Q]) -> Iterator[tuple[Q, A | ProviderError]]:
         """Ask, and yield answers and failures in the questions' order, as they come.
@@ -99,3 +97,14 @@ class Asking(Generic[Q, A]):
         self.usage += answer.usage
         self._failures = 0
         return answer
+
+
+def check_bounds(concurrency: object, max_tokens: object) -> None:
+    """Refuse bounds that are no whole numbers from 1 on; ``max_tokens`` may be None.
+
+    Raises:
+        InvalidInputError: One is not.
+    """
+    check_count(concurrency, name="concurrency", least=1)
+    if max_tokens is not None:
+        check_count(max_tokens, name="max_tokens", least=1)

@@ -74,6 +74,8 @@ class Completion(BaseModel):
 
 S = TypeVar("S", bound=Shape)
 
+_REASON = 500
+
 # Some servers don't know of shapes, and their models like to wrap what they write.
 _FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(?P<inside>(?:(?!```).)*)```\s*", re.DOTALL)
 
@@ -110,3 +112,9 @@ def _first(error: ValidationError) -> str:
     first = error.errors(include_input=False, include_url=False)[0]
     place = ".".join(map(str, first["loc"]))
     return f"{place}: {first['msg']}" if place else first["msg"]
+
+
+def short_reason(reason: str) -> str:
+    """Return a model's reason as it is kept: on one line, cut where it is too long."""
+    line = " ".join(reason.split()) or "no reason given"
+    return line if len(line) <= _REASON else f"{line[: _REASON - 1]}…"

@@ -32,8 +32,12 @@ T = TypeVar("T")
 # objects at once.
 MULTI_VALUED_KEY = "ailake.multi_valued"
 
-_COLUMNS = tuple(column.name for column in table_spec("facts").columns)
-_DECIDED = tuple(column.name for column in table_spec("verifications").columns)
+FACTS = tuple(column.name for column in table_spec("facts").columns)
+# No more than the first version of the table had: the past is read with it, too.
+DECIDED = (
+    "verification_id", "verdict", "loser_fact_id", "loser_version_id", "winner_fact_id",
+    "winner_version_id", "reason", "decided_at",
+)  # fmt: skip
 _NULLABLE = ("valid_to", "retired_at")
 
 
@@ -50,7 +54,7 @@ class FactsView:
 
     def rows(self, scope: Scope, where: Predicate) -> list[dict[str, Any]]:
         """Return the rows of a scope's versions, by subject, predicate, beginning and order."""
-        rows = to_pylist(read_rows(self.dataset, _COLUMNS, conjunction(_wall(scope), where)))
+        rows = to_pylist(read_rows(self.dataset, FACTS, conjunction(_wall(scope), where)))
         order = ("subject_id", "predicate", "valid_from", "ordinal")
         return sorted(rows, key=lambda row: tuple(row[name] for name in order))
 
@@ -59,7 +63,7 @@ class FactsView:
         ids = {key.id: key for key in keys}
         few = len(ids) <= IN_LIST
         named = where_facts({"key_id": {"in": list(ids)}}) if few else TRUE
-        rows = read_rows(self.dataset, _COLUMNS, conjunction(_wall(scope), named))
+        rows = read_rows(self.dataset, FACTS, conjunction(_wall(scope), named))
         if not few:
             # A filter that names as many would have to be cut into as many reads.
             rows = rows.filter(pc.is_in(rows["key_id"], value_set=pa.array(ids)))
@@ -97,9 +101,9 @@ def versions(store: "Store", scope: Scope, where: Predicate) -> list[dict[str, A
 
 
 def decisions(store: "Store", key: FactKey) -> list[dict[str, Any]]:
-    """Return the rows of all decisions about a key, in the order in which they were written."""
+    """Return what rows tell of all decisions about a key, in the order they were written."""
     where = parse_where({**asdict(key.scope), "key_id": key.id}, filter_kinds("verifications"))
-    return to_pylist(store.tables["verifications"].read(_DECIDED, where))
+    return to_pylist(store.tables["verifications"].read(DECIDED, where))
 
 
 def change(

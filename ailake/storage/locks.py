@@ -25,6 +25,9 @@ DECAY = "decay"
 # Held by every job for as long as it runs, and taken before the others.
 JOBS = "jobs"
 
+# Held while a job asks a model or a person, which may take hours: the other jobs don't wait.
+VERIFY = "verify"
+
 # Beside the tables, and no table: LanceDB lists only folders that end in .lance.
 FOLDER = leases.FOLDER
 

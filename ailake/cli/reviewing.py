@@ -1,0 +1,135 @@
+"""verify-facts: what a model is asked about, and never on the write path."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ailake.cli import options as o
+from ailake.cli.output import print_json, print_line, print_table
+from ailake.core.entities import EntityRef
+
+if TYPE_CHECKING:
+    from ailake.core.usage import Usage
+    from ailake.maintenance import FactVerifyReport
+    from ailake.providers import ChatModel
+
+_Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model", envvar="AILAKE_MODEL", help="The model to ask; default: report what waits."
+    ),
+]
+_BaseUrl = Annotated[
+    str | None,
+    typer.Option("--base-url", envvar="OPENAI_BASE_URL", help="Its server; default: OpenAI's."),
+]
+_KeyEnv = Annotated[
+    str, typer.Option("--api-key-env", help="The environment variable that holds the key.")
+]
+_Timeout = Annotated[float, typer.Option(help="Seconds that one attempt may take.")]
+_Retries = Annotated[int, typer.Option(help="How often a request is sent again.")]
+_Concurrency = Annotated[int, typer.Option(help="Requests under way at once.")]
+_MaxTokens = Annotated[
+    int | None, typer.Option("--max-tokens", help="Ask no more once the run has used so many.")
+]
+_Progress = Annotated[bool, typer.Option(help="Show a bar on standard error.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    app.command(name="verify-facts")(verify_facts)
+
+
+def verify_facts(
+    *,
+    lake: o.LakeUri,
+    model: _Model = None,
+    base_url: _BaseUrl = None,
+    api_key_env: _KeyEnv = "OPENAI_API_KEY",
+    timeout: _Timeout = 60.0,
+    retries: _Retries = 4,
+    concurrency: _Concurrency = 4,
+    max_tokens: _MaxTokens = None,
+    now: o.Now = None,
+    dry_run: o.DryRun = False,
+    progress: _Progress = True,
+    storage_option: o.StorageOption = None,
+    as_json: o.AsJson = False,
+) -> None:
+    """Ask a model about facts that contradict each other and wait; exit 1 where some fail."""
+    from ailake.providers import OpenAIFactVerifier  # noqa: PLC0415 (slow)
+
+    chat = _chat(
+        model, base_url, api_key_env=api_key_env, timeout=timeout, retries=retries,
+        concurrency=concurrency,
+    )  # fmt: skip
+    with o.opened_lake(lake, storage_options=storage_option) as opened:
+        from ailake.maintenance import FactVerifyJob  # noqa: PLC0415
+
+        job = FactVerifyJob(
+            opened,
+            verifier=None if chat is None else OpenAIFactVerifier(chat),
+            concurrency=concurrency,
+            max_tokens=max_tokens,
+        )
+        report = job.run(
+            o.instant(now, name="--now"), dry_run=dry_run, progress=progress and not as_json
+        )
+    if as_json:
+        print_json(report)
+    else:
+        _print_verified(report)
+    if report.failed:
+        raise typer.Exit(1)
+
+
+def _chat(
+    model: str | None,
+    base_url: str | None,
+    *,
+    api_key_env: str,
+    timeout: float,
+    retries: int,
+    concurrency: int,
+) -> "ChatModel | None":
+    from ailake.providers import ChatModel  # noqa: PLC0415 (slow)
+
+    if model is None:
+        return None
+    return ChatModel(
+        model,
+        base_url=base_url,
+        api_key_env=api_key_env,
+        timeout=timeout,
+        retries=retries,
+        concurrency=concurrency,
+    )
+
+
+def _print_verified(report: "FactVerifyReport") -> None:
+    title = "verification of facts (dry run)" if report.dry_run else "verification of facts"
+    print_line(
+        f"{title}: {report.asked} asked, {report.superseded} superseded, {report.kept_both} kept "
+        f"both, {report.rejected} rejected, {report.deferred} deferred, {len(report.failed)} "
+        f"failed; {report.stale} had changed; {_spent(report.usage)}"
+    )
+    if report.stopped:
+        print_line(f"stopped early: {report.stopped}")
+    for one in report.failed:
+        print_line(f"failed: {one.case.case_id}: {one.reason}")
+    rows = [
+        (c.scope.agent_id, _told(c.new.subject), c.new.predicate, _told(c.known.object),
+         _told(c.new.object), c.new.valid_from, c.case_id)
+        for c in report.waiting
+    ]  # fmt: skip
+    if rows:
+        headers = ("agent", "subject", "predicate", "known", "new", "from", "case")
+        print_table(f"{len(rows)} cases wait", headers, rows)
+
+
+def _spent(usage: "Usage") -> str:
+    return f"{usage.input_tokens} tokens read, {usage.output_tokens} written"
+
+
+def _told(value: str | EntityRef) -> str:
+    return f"{value.name} ({value.type})" if isinstance(value, EntityRef) else value
