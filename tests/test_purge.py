@@ -43,7 +43,7 @@ STAYS = Scope("other", "u")
 # By these the ledger's entries go on to name what they are about.
 KEPT_BY_THE_LEDGER = {"agent", "id"}
 # What is kept of a purged memory is ids and hashes.
-KEPT_TABLES = {"ledger"}
+KEPT_TABLES = {"ledger", "job_runs"}
 
 
 def long_text(word: str) -> str:
@@ -89,7 +89,7 @@ def state(lake: ailake.Lake, scope: Scope) -> dict[str, Any]:
         .filter(**{one: getattr(scope, one) for one in spec.scope})
         .to_dicts()
         for name, spec in TABLES.items()
-        if name != "ledger"
+        if name not in {"ledger", "job_runs"}
     }
     found = {
         mode: [hit.id for hit in memory.recall("coffee tea 7", mode=mode, now=NOW)]

@@ -11,6 +11,7 @@ from ailake.core.erasure import Target
 from ailake.core.records import Scope
 from ailake.errors import InvalidInputError
 from ailake.lake import Lake
+from ailake.maintenance.runs import recorded
 from ailake.progress import progress_bar
 from ailake.storage.erasing import Erased, deleted_fragments, erase_deleted, stray_files
 from ailake.storage.indexes import indexes_of
@@ -118,7 +119,9 @@ class PurgeJob:
         self._store = lake.store
         self._target = Target.of(scope, ids)
         self._confirmed = confirm_tags is True or _names(confirm_tags)
+        self.options = {"scope": scope, "ids": self._target.ids, "confirm_tags": self._confirmed}
 
+    @recorded("purge")
     def run(
         self, now: datetime | None = None, *, dry_run: bool = False, progress: bool = False
     ) -> PurgeReport:
@@ -160,7 +163,7 @@ class PurgeJob:
     def _erase(self, now: datetime, *, progress: bool) -> tuple[PurgePlan, tuple[PurgedTable, ...]]:
         store, root = self._store, self._store.location.root
         with ExitStack() as held:
-            held.enter_context(exclusive(root, JOBS))
+            held.enter_context(exclusive(store.place, JOBS))
             held.enter_context(exclusive(root, DECAY))
             held.enter_context(store.committing())
             store.recorder.catch_up(store, alone=False)

@@ -54,8 +54,7 @@ class Scheduler:
     A job that fails is logged, recorded in ``job_runs`` and does not keep the others from
     running. A job is recorded as skipped, and waits for its next time, where another process is
     running a job of the lake, where its own run before has not ended, and where it would begin
-    later than its grace. Object stores have no lock of jobs: there jobs of several processes run
-    beside each other. What was due while no scheduler ran is not made up for.
+    later than its grace. What was due while no scheduler ran is not made up for.
 
     Args:
         lake: The lake; it stays open for as long as the scheduler runs.
@@ -109,7 +108,7 @@ class Scheduler:
             return
         with ExitStack() as held:
             try:
-                held.enter_context(exclusive(self._store.location.root, JOBS, wait=False))
+                held.enter_context(exclusive(self._store.place, JOBS, wait=False))
             except LockedError:
                 record_skipped(self._store, name, job.options, why=ANOTHER_RUNS)
                 return

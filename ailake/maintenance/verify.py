@@ -11,6 +11,7 @@ from ailake.core.usage import NO_USAGE, Usage
 from ailake.core.verifying import CasePlanner, FactAnswer, FactCase, FactVerifier, OpenCase
 from ailake.errors import InvalidInputError, ProviderError
 from ailake.lake import Lake
+from ailake.maintenance.runs import recorded
 from ailake.progress import progress_bar
 from ailake.providers.asking import Asking, check_bounds
 from ailake.storage.locks import VERIFY, exclusive
@@ -94,7 +95,11 @@ class FactVerifyJob:
         self._verifier = verifier
         check_bounds(concurrency, max_tokens)
         self._concurrency, self._max_tokens = concurrency, max_tokens
+        self.options = {
+            "verified": verifier is not None, "concurrency": concurrency, "max_tokens": max_tokens,
+        }  # fmt: skip
 
+    @recorded("verify-facts")
     def run(
         self, now: datetime | None = None, *, dry_run: bool = False, progress: bool = False
     ) -> FactVerifyReport:
@@ -116,7 +121,7 @@ class FactVerifyJob:
         done = _Done()
         if self._verifier is not None and not dry_run:
             self._store.ensure_writable()
-            with exclusive(self._store.location.root, VERIFY):
+            with exclusive(self._store.place, VERIFY):
                 self._ask_all(self._verifier, done, instant, progress=progress)
         return FactVerifyReport(
             now=instant,
