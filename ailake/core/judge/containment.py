@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ailake.core.judge.facts import Fact, Sentence
 from ailake.core.judge.grammar import BE, Grammar, grammar
+from ailake.core.judge.naming import Word, is_doing
 from ailake.core.judge.verdict import Containment
 
 
@@ -29,18 +30,20 @@ def _all_in(some: Sequence[Sentence], others: Sequence[Sentence]) -> bool:
 
 
 def _sentence_in(one: Sentence, other: Sentence) -> bool:
-    facts = _facts(other)
     if _fact_in(one.whole, other.whole):
         return True
-    if one.other is not None and any(_fact_in(one.other, fact) for fact in facts):
+    facts = other.facts
+    if any(_is_told(reading, facts) for reading in one.others):
         return True
-    return all(any(_fact_in(part, fact) for fact in facts) for part in one.parts)
+    return all(_is_told(part, facts) or _are_told(apart, facts) for part, *apart in one.parts)
 
 
-def _facts(sentence: Sentence) -> tuple[Fact, ...]:
-    if sentence.other is None:
-        return (sentence.whole, *sentence.parts)
-    return (sentence.whole, sentence.other, *sentence.parts)
+def _is_told(short: Fact, facts: Sequence[Fact]) -> bool:
+    return any(_fact_in(short, fact) for fact in facts)
+
+
+def _are_told(apart: Sequence[Fact], facts: Sequence[Fact]) -> bool:
+    return bool(apart) and all(_is_told(fact, facts) for fact in apart)
 
 
 def _fact_in(short: Fact, long: Fact) -> bool:
@@ -98,12 +101,12 @@ class _Alignment:
             return False
         if all(map(rules.is_adverb, texts)):
             return True
-        if _describes(texts, rules):
+        if _describes(texts, following.text, rules):
             return self.happens or (run[0].definite and self.short[here].definite)
         if start == 0:
             return texts[-1] in {",", "，"} and following.text in rules.pronouns
         if following.text in BE:
-            return _is_aside(texts, rules)
+            return _is_aside(self.long[start - 1].text, run, rules)
         return (
             self.happens
             and following.text in rules.prepositions
@@ -122,21 +125,27 @@ class _Alignment:
         first = texts[0]
         if first in rules.prepositions or first in {"and", ",", "，"}:
             return len(texts) > 1 or first in _ALONE
+        if self.happens and rules.is_ing(first) and not self.long[start - 1].text.endswith("+"):
+            return True
         return all(map(rules.is_adverb, texts))
 
 
 _ALONE = frozenset({"outside", "inside", "together"})
 
 
-def _describes(texts: Sequence[str], rules: Grammar) -> bool:
-    if texts[-1] not in rules.adjectives or texts[0] == "and":
+def _describes(texts: Sequence[str], noun: str, rules: Grammar) -> bool:
+    qualities = rules.adjectives
+    if not rules.is_copied(noun):
+        qualities = qualities | rules.materials
+    if texts[-1] not in qualities or texts[0] == "and":
         return False
-    return all(text in rules.adjectives or text == "and" or rules.is_adverb(text) for text in texts)
+    return all(text in qualities or text == "and" or rules.is_adverb(text) for text in texts)
 
 
-def _is_aside(texts: Sequence[str], rules: Grammar) -> bool:
+def _is_aside(noun: str, run: Sequence[Word], rules: Grammar) -> bool:
     """Tell whether words between a subject and its verb only describe the subject."""
-    first = texts[0]
-    if first in rules.relatives:
+    texts = [word.text for word in run]
+    if texts[0] in rules.relatives:
         return any(text in BE for text in texts)
-    return (first in rules.prepositions or rules.is_ing(first)) and BE.isdisjoint(texts)
+    described = texts[0] in rules.prepositions or is_doing(noun, run, rules)
+    return described and BE.isdisjoint(texts)

@@ -1,39 +1,26 @@
 """A text as facts: what each of its sentences says, as words in order.
 
-Every word keeps its place, because roles are told by order. Only three things are rewritten, each
-into an order that says who does what to whom: "X is being eaten by Y" becomes "Y is eating X",
-"there is an X eating" becomes "an X is eating", and "X is eating and drinking" is two facts.
+Every word keeps its place, because roles are told by order. What says the same in another order is
+rewritten into one (``rewriting``), and "X is eating and drinking" is two facts.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from ailake.core.judge.grammar import BE, Grammar, grammar
+from ailake.core.judge.naming import Word
+from ailake.core.judge.questions import asked_once, fronted
+from ailake.core.judge.rewriting import active, moved, outside, rewritten, told_apart
 from ailake.core.judge.words import words_of
 
 # Longer texts are documents rather than memories: nothing is said of what is contained in them.
 MAX_LENGTH = 4_000
 MAX_SENTENCE = 1_000
 
-# 哪家的米粉好吃 asks what 哪家米粉好吃 does; in a statement it tells a thing from an act.
-_LOOSE_IN_QUESTIONS = frozenset("的")
-
 _ENDS = re.compile(r"[!?。！？;；\n…]+|\.+(?=\s|$)")
 _ASKS = re.compile("[?？]")
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word of a fact.
-
-    Attributes:
-        text: Its canonical form; a verb in progress is its stem with a plus sign.
-        definite: An article, possessive or number stands before it.
-    """
-
-    text: str
-    definite: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +47,27 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence as a whole, the facts it joins by "and", and another reading of it.
+    """A sentence as a whole, the facts it joins by "and", and other readings of it.
 
-    "A horse is ridden by a man on the beach": the man is on the beach, or the riding.
+    "A horse is ridden by a man on the beach": the man is on the beach, or the riding. A part is
+    followed by the facts that together say as much, if any: "a man in a hat is singing" is a man
+    singing, and wearing a hat. All of them, and what they imply, are the facts.
     """
 
     whole: Fact
-    parts: tuple[Fact, ...]
-    other: Fact | None = None
+    parts: tuple[tuple[Fact, ...], ...]
+    others: tuple[Fact, ...] = ()
+    facts: tuple[Fact, ...] = ()
+
+
+def _read(
+    whole: Fact,
+    parts: Sequence[tuple[Fact, ...]],
+    others: Sequence[Fact] = (),
+    implied: Sequence[Fact] = (),
+) -> Sentence:
+    facts = dict.fromkeys([whole, *others, *chain(*parts), *implied])
+    return Sentence(whole, tuple(parts), tuple(others), tuple(facts))
 
 
 def sentences_of(text: str, *, denies: bool) -> tuple[Sentence, ...]:
@@ -92,19 +92,28 @@ def sentences_of(text: str, *, denies: bool) -> tuple[Sentence, ...]:
 def _sentence(text: str, *, asked: bool, denies: bool) -> Sentence | None:
     rules = grammar()
     tokens = rules.merged(words_of(text), text)
-    asks = asked or not rules.questions.isdisjoint(tokens)
+    asks = asked or not rules.questions.isdisjoint(map(rules.canonical, tokens))
     strict = denies or not rules.strict.isdisjoint(tokens)
-    stated = _existing(_described(_words(tokens, rules, asks=asks), rules))
-    words = _active(stated, rules)
+    told = _words(tokens, rules, asks=asks)
+    stated = asked_once(told, rules) if asks else rewritten(told, rules)
+    words = active(stated, rules)
     if not words:
         return None
     whole = _fact(words, asks=asks, strict=strict)
-    moved = _moved(words, stated, rules)
-    other = _fact(moved, asks=asks, strict=strict) if moved else None
+    readings = moved(words, rules) if words is not stated else []
+    readings += [part for reading in readings for part in told_apart(reading, rules)]
+    readings += fronted(words, rules) if asks else []
+    others = tuple(_fact(reading, asks=asks, strict=strict) for reading in readings)
     if strict or asks:
-        return Sentence(whole, (whole,), other)
-    parts = [_fact(part, asks=asks, strict=strict) for part in _split(words, rules)]
-    return Sentence(whole, tuple(parts), other)
+        return _read(whole, [(whole,)], others)
+    split = [active(part, rules) for part in _split(words, rules)]
+    implied = [_fact(outside(part, rules), asks=False, strict=False) for part in split]
+    return _read(whole, [_part(part, rules) for part in split], others, implied)
+
+
+def _part(words: Sequence[Word], rules: Grammar) -> tuple[Fact, ...]:
+    facts = [words, *told_apart(words, rules)]
+    return tuple(_fact(fact, asks=False, strict=False) for fact in facts)
 
 
 def _fact(words: Sequence[Word], *, asks: bool, strict: bool) -> Fact:
@@ -119,13 +128,15 @@ def _words(tokens: Sequence[str], rules: Grammar, *, asks: bool) -> list[Word]:
     words: list[Word] = []
     definite = False
     for token in tokens:
-        if token in rules.particles or (asks and token in _LOOSE_IN_QUESTIONS):
+        if token in rules.particles or (asks and token in rules.asking):
             continue
         if token in rules.articles:
             definite = True
             continue
         text = rules.canonical(token)
-        if _in_progress(words, text, rules):
+        if rules.is_ing(text) and _is_relative(words, rules):
+            del words[-2:]  # "a man who is singing" is "a man singing"
+        elif _in_progress(words, text, rules):
             text = rules.progressive(text)
         if words and words[-1].text.endswith("+") and rules.is_adverb(text):
             words.insert(-1, Word(text))  # "running quickly" is "quickly running"
@@ -135,63 +146,17 @@ def _words(tokens: Sequence[str], rules: Grammar, *, asks: bool) -> list[Word]:
     return words
 
 
+def _is_relative(words: Sequence[Word], rules: Grammar) -> bool:
+    texts = [word.text for word in words[-3:]]
+    return len(texts) == 3 and (
+        texts[2] in BE and texts[1] in rules.relatives and texts[0].isalnum() and texts[0] != "and"
+    )
+
+
 def _in_progress(words: Sequence[Word], text: str, rules: Grammar) -> bool:
     before = next((word.text for word in reversed(words) if not rules.is_adverb(word.text)), "")
     joined = before == "and" and any(word.text.endswith("+") for word in words)
     return rules.is_ing(text) and (before in BE or joined)
-
-
-def _described(words: list[Word], rules: Grammar) -> list[Word]:
-    """Rewrite "a dog, which is white," as "a white dog"."""
-    for place in range(1, len(words) - 2):
-        relative, verb, quality = (word.text for word in words[place : place + 3])
-        if relative in rules.relatives and verb == "be" and quality in rules.adjectives:
-            noun = place - 2 if words[place - 1].text == "," else place - 1
-            rest = words[place + 3 :]
-            closed = noun == place - 1 or not rest or rest[0].text == ","
-            if noun >= 0 and closed and (not rest or rest[0].text in {",", *BE}):
-                rest = rest[1:] if noun == place - 2 else rest
-                described = [Word(quality, words[noun].definite), words[noun]]
-                return [*words[:noun], *described, *rest]
-    return words
-
-
-def _existing(words: list[Word]) -> list[Word]:
-    """Rewrite "there is X eating" as "X is eating"."""
-    if len(words) < 3 or words[0].text != "there" or words[1].text not in BE:
-        return words
-    rest = words[2:]
-    for place, word in enumerate(rest[1:], 1):
-        if grammar().is_ing(word.text):
-            verb = Word(grammar().progressive(word.text))
-            return [*rest[:place], words[1], verb, *rest[place + 1 :]]
-    return words
-
-
-def _active(words: list[Word], rules: Grammar) -> list[Word]:
-    """Rewrite "X is being eaten … by Y" as "Y is eating X …"."""
-    texts = [word.text for word in words]
-    if texts.count("being") != 1 or sum(text in BE for text in texts) != 1 or "by" not in texts:
-        return words
-    at, by = texts.index("being"), texts.index("by")
-    verb = next((i for i in range(at + 1, by) if not rules.is_adverb(texts[i])), None)
-    if at < 2 or texts[at - 1] not in BE or verb is None or by == len(words) - 1:
-        return words
-    doing = rules.participle(texts[verb])
-    if not doing or texts.count("by") > 1:
-        return words
-    agent, manner, object_ = words[by + 1 :], words[at + 1 : verb], words[: at - 1]
-    return [*agent, words[at - 1], *manner, Word(doing), *object_, *words[verb + 1 : by]]
-
-
-def _moved(words: list[Word], stated: list[Word], rules: Grammar) -> list[Word]:
-    """Return a turned passive with what the agent's first preposition begins at its end."""
-    if words is stated:
-        return []
-    be = next(place for place, word in enumerate(words) if word.text in BE)
-    places = (place for place in range(1, be) if words[place].text in rules.prepositions)
-    place = next(places, 0)
-    return [*words[:place], *words[be:], *words[place:be]] if place else []
 
 
 def _split(words: Sequence[Word], rules: Grammar) -> list[Sequence[Word]]:

@@ -11,6 +11,23 @@ from ailake.core.judge.words import CJK, WORD
 
 # The canonical forms of is, are, am and of was, were.
 BE = frozenset({"be", "was"})
+_PEOPLE = frozenset({"person", "people"})
+_ANIMALS = frozenset({"animal", "animals"})
+# Of these there are copies in wood and stone, which are none: a stone lion, a paper plane.
+_COPIED = frozenset(
+    {
+        "animal",
+        "vehicle",
+        "boat",
+        "aircraft",
+        "weapon",
+        "food",
+        "flower",
+        "tree",
+        "building",
+        "phone",
+    }
+)
 _NO_KINDS: frozenset[str] = frozenset()
 _DOUBLED = re.compile(r"([bdgkmnprtv])\1$")
 
@@ -31,11 +48,22 @@ class Grammar:
     particles: frozenset[str]
     adverbs: frozenset[str]
     adjectives: frozenset[str]
+    clothes: frozenset[str]
+    colors: frozenset[str]
+    materials: frozenset[str]
+    directions: frozenset[str]
     prepositions: frozenset[str]
     possessives: frozenset[str]
     pronouns: frozenset[str]
     relatives: frozenset[str]
     questions: frozenset[str]
+    asking: frozenset[str]
+    asked_first: frozenset[str]
+    asked_last: frozenset[str]
+    acts: frozenset[str]
+    parts: frozenset[str]
+    covers: Mapping[str, str]
+    outdoors: frozenset[str]
     unsafe: frozenset[str]
     strict: frozenset[str]
     nouns: frozenset[str]
@@ -78,6 +106,25 @@ class Grammar:
         """Return the stem of a verb in -ing, with the plus sign of what is in progress."""
         return self.canonical(_stem(word[:-3]))
 
+    def is_person(self, word: str) -> bool:
+        """Tell whether a word names a person or people."""
+        return word in _PEOPLE or not _PEOPLE.isdisjoint(self.kinds_of(word))
+
+    def is_animate(self, word: str) -> bool:
+        """Tell whether a word names people or animals."""
+        return self.is_person(word) or not _ANIMALS.isdisjoint({word, *self.kinds_of(word)})
+
+    def is_copied(self, word: str) -> bool:
+        """Tell whether what has this name may be a figure of it."""
+        names = {word, *self.kinds_of(word)}
+        return self.is_person(word) or not _COPIED.isdisjoint(
+            {*names, *(name.removesuffix("s") for name in names)}
+        )
+
+    def stem(self, word: str) -> str:
+        """Return the same for the base form of a verb."""
+        return self.canonical(_stem(word))
+
     def participle(self, word: str) -> str:
         """Return the same for a past participle; empty where the word is none."""
         if word in self.participles:
@@ -90,7 +137,7 @@ class Grammar:
 @cache
 def grammar() -> Grammar:
     """Return the word lists of both languages."""
-    english, chinese = lexicon("english"), lexicon("chinese")
+    english, chinese = _english(), lexicon("chinese")
     same = _same(english, chinese)
 
     def forms(*words: Iterable[str]) -> frozenset[str]:
@@ -100,12 +147,23 @@ def grammar() -> Grammar:
         articles=frozenset(english["articles"]),
         particles=frozenset(chinese["particles"]),
         adverbs=forms(english["adverbs"], chinese["adverbs"]),
-        adjectives=forms(english["adjectives"]),
+        adjectives=forms(english["adjectives"], english["colors"]),
+        clothes=forms(*_numbered({"clothes": english["clothes"]}, lexicon("nouns")).values()),
+        colors=forms(english["colors"]),
+        materials=forms(english["materials"]),
+        directions=forms(english["directions"]),
         prepositions=forms(english["prepositions"]),
         possessives=forms(english["possessives"]),
         pronouns=forms(english["pronouns"], chinese["pronouns"]),
         relatives=forms(english["relatives"]),
-        questions=frozenset(chinese["questions"]),
+        questions=_questions(chinese),
+        asking=frozenset(chinese["asking"]),
+        asked_first=frozenset(chinese["asked_first"]),
+        asked_last=frozenset(chinese["asked_last"]),
+        acts=forms(chinese["acts"]),
+        parts=forms(english["parts"]),
+        covers=english["covers"],
+        outdoors=forms(*_numbered({"outdoors": english["outdoors"]}, lexicon("nouns")).values()),
         unsafe=forms(english["unsafe"], chinese["unsafe"]),
         strict=frozenset([*english["strict"], *chinese["strict"]]),
         nouns=frozenset(english["nouns"]),
@@ -116,6 +174,39 @@ def grammar() -> Grammar:
         phrase=re.compile(f"{phrases([*_joined(english), *_chinese(chinese)])}|{WORD.pattern}"),
         openings=frozenset(phrase.split()[0] for phrase in _joined(english)),
     )
+
+
+def _english() -> dict[str, Any]:
+    """Return the English lists with the names of things among them, in singular and plural."""
+    nouns = lexicon("nouns")
+    english = {**lexicon("english"), "compounds": nouns["compounds"]}
+    for group in ("same", "kinds"):
+        named = _numbered(nouns[group], nouns)
+        names = {*named, *english[group]}
+        added = {name: [*named.get(name, ()), *english[group].get(name, ())] for name in names}
+        english = {**english, group: dict(sorted(added.items()))}
+    return english
+
+
+def _numbered(
+    group: Mapping[str, Sequence[str]], nouns: Mapping[str, Any]
+) -> dict[str, Sequence[str]]:
+    plurals = {
+        _plural(name, nouns): [_plural(word, nouns) for word in group[name]] for name in group
+    }
+    shared = {name: [*group[name], *plurals.pop(name, ())] for name in group}
+    return {**shared, **plurals}
+
+
+def _plural(noun: str, nouns: Mapping[str, Any]) -> str:
+    if noun in nouns["uncounted"]:
+        return noun
+    before, _, last = noun.rpartition(" ")
+    if last in nouns["plurals"]:
+        return f"{before} {nouns['plurals'][last]}".strip()
+    if re.search("(?:s|x|ch|sh)$", noun):
+        return f"{noun}es"
+    return f"{noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{noun}s"
 
 
 def _same(*languages: Mapping[str, Mapping[str, Sequence[str]]]) -> dict[str, str]:
@@ -143,7 +234,10 @@ def _kinds(
             one, other = (same.get(_verb(word), _verb(word)) for word in (member, kind))
             if one != other:
                 above.setdefault(one, set()).add(other)
-    return {word: frozenset(found | _above(found, above)) for word, found in above.items()}
+    return {
+        word: frozenset(found | _above(found, above) | _above(_above(found, above), above))
+        for word, found in above.items()
+    }
 
 
 def _above(words: Iterable[str], above: Mapping[str, set[str]]) -> set[str]:
@@ -158,15 +252,24 @@ def _stem(verb: str) -> str:
     return _DOUBLED.sub(r"\1", verb).removesuffix("e") + "+"
 
 
+def _questions(chinese: Mapping[str, Any]) -> frozenset[str]:
+    """Return the words that ask, alone or in what is read as one word: 多少钱 for 多少."""
+    asking = [word for word in chinese["questions"] if len(word) > 1]
+    joined = [word for word in chinese["same"] if any(asked in word for asked in asking)]
+    return frozenset([*chinese["questions"], *joined])
+
+
 def _joined(english: Mapping[str, Any]) -> set[str]:
-    words = [*english["prepositions"], *english["articles"], *english["same"], *english["kinds"]]
+    groups = ("prepositions", "articles", "same", "kinds", "clothes", "compounds")
+    words = [word for name in groups for word in english[name]]
+    words.extend(word for members in english["kinds"].values() for word in members)
     return {word for word in [*words, *_members(english)] if " " in word}
 
 
 def _chinese(chinese: Mapping[str, Any]) -> set[str]:
-    groups = ("adverbs", "particles", "pronouns", "unsafe", "questions", "strict", "same")
-    words = [word for name in groups for word in chinese[name]]
-    return {word for word in [*words, *_members(chinese)] if len(word) > 1 and CJK.match(word)}
+    words = [word for name, group in chinese.items() for word in group if name != "same"]
+    words.extend([*chinese["same"], *_members(chinese)])
+    return {word for word in words if len(word) > 1 and CJK.match(word)}
 
 
 def _members(language: Mapping[str, Any]) -> list[str]:
