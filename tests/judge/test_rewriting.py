@@ -26,6 +26,9 @@ EQUAL = [
     ("A man is chopping the trunk of a tree", "A man is chopping a tree trunk"),
     ("A man wearing a hat is singing", "A man in a hat is singing"),
     ("A man in a hat is singing", "A man is wearing a hat and is singing"),
+    ("A dog is chasing a man wearing a hat", "A dog is chasing a man in a hat"),
+    ("Ana is dressed in a red coat", "Ana is wearing a red coat"),
+    ("Bo has a hat which is red", "Bo has a red hat"),
     ("A tree is being picked up by a man", "A man is picking up a tree"),
     ("A flower is being clung to by a bee", "A bee is clinging to a flower"),
     (
@@ -62,6 +65,8 @@ NEITHER = [
     ("There are pictures of Ana in the office", "Ana is in the office"),
     ("A tall man and a woman are singing", "A man and a tall woman are singing"),
     ("A man and a woman in a hat are singing", "A woman and a man in a hat are singing"),
+    ("Friends of Ana and Bo are dancing", "Bo and friends of Ana are dancing"),
+    ("A wall made of brick dust is falling", "A brick wall dust is falling"),
     ("Ana and Bo's mother are singing", "Bo and Ana's mother are singing"),
     ("A stone lion is standing in a park", "A lion is standing in a park"),
     ("A wooden plane is lying there", "A plane is lying there"),
