@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +19,13 @@ from ailake.embed import Embedder, embed_documents, embed_passages, is_long
 from ailake.errors import InvalidInputError, NotFoundError
 from ailake.storage import memories
 from ailake.storage.locks import DECAY, exclusive
+from ailake.storage.retries import is_conflict, with_retries
 from ailake.storage.store import Store
+from ailake.storage.view import ReadView
 from ailake.writing import add_passages
+
+if TYPE_CHECKING:
+    import lance
 
 UPDATED = "updated"
 
@@ -68,30 +73,37 @@ class Changer:
         if is_long(draft, self.embedder):
             long[fresh] = embed_passages(self.embedder, draft)
         (key,) = duplicate_keys([draft])
-        with self._alone():
-            self.store.journal.flush()
-            old = self._active(memory_id)
-            self._refuse_twins(key, old.id, now)
-            through, _ = self.store.journal.unfolded()
-            row = self._row(old.id)
-            new = {
-                **fields,
-                "chunk_id": fresh,
-                "chunk_text": text,
-                "embedding": vector.astype(np.float16),
-                "dedupe_key": key.digest,
-                "decision": Decision.MODIFY.value,
-                "reason": UPDATED,
-                "updated_at": now,
-                "confidence": old.confidence,
-                "last_accessed_at": old.last_accessed_at,
-                "access_count": old.access_count,
-                "folded_through": through,
-            }
-            gone = {"state": State.MERGED.value, "merged_into": fresh, "updated_at": now}
-            both = [_with_values(row, new), _with_values(row, gone)]
-            add_passages(self.store, self.scope, long)
-            self.store.change(pa.concat_tables(both))
+
+        def attempt() -> None:
+            with self._alone():
+                self.store.journal.flush()
+                old = self._active(memory_id)
+                self._refuse_twins(key, old.id, now)
+                through, _ = self.store.journal.unfolded()
+                view = self.store.rows_view(committed=True)
+                row = self._row(old.id, view)
+                new = {
+                    **fields,
+                    "chunk_id": fresh,
+                    "chunk_text": text,
+                    "embedding": vector.astype(np.float16),
+                    "dedupe_key": key.digest,
+                    "decision": Decision.MODIFY.value,
+                    "reason": UPDATED,
+                    "updated_at": now,
+                    "confidence": old.confidence,
+                    "last_accessed_at": old.last_accessed_at,
+                    "access_count": old.access_count,
+                    "folded_through": through,
+                }
+                gone = {"state": State.MERGED.value, "merged_into": fresh, "updated_at": now}
+                both = [_with_values(row, new), _with_values(row, gone)]
+                add_passages(self.store, self.scope, long)
+                # They are there now, whoever changes the memory first.
+                long.clear()
+                self.store.change(pa.concat_tables(both), at=self._unless_changed(view))
+
+        with_retries(attempt, what=f"update of {memory_id}", retry_on=is_conflict)
         return fresh
 
     def restore(self, memory_id: str, *, now: datetime) -> None:
@@ -141,14 +153,18 @@ class Changer:
                 f"memory {twin.id!r} says the same already; forget one of the two first"
             )
 
-    def _row(self, memory_id: str) -> pa.Table:
+    def _unless_changed(self, view: ReadView) -> "lance.LanceDataset | None":
+        """Return the version that a row was read at, where no lock keeps a fold from it."""
+        return view.dataset if self.store.location.root is None else None
+
+    def _row(self, memory_id: str, view: ReadView) -> pa.Table:
         names = self.store.episodic.handle.schema.names
-        view = self.store.rows_view(committed=True)
         return view.stored("chunk_id", [memory_id], tuple(names))
 
     def _set(self, memory_id: str, fields: Mapping[str, Any], *, now: datetime) -> None:
         # Only these columns: the engine fills in the others as they are when it commits.
-        row = self._row(memory_id).select(["chunk_id", "updated_at", *fields])
+        view = self.store.rows_view(committed=True)
+        row = self._row(memory_id, view).select(["chunk_id", "updated_at", *fields])
         self.store.change(_with_values(row, {**fields, "updated_at": now}))
 
 

@@ -29,6 +29,7 @@ from ailake.maintenance.runs import recorded
 from ailake.progress import progress_bar
 from ailake.storage.columns import Compute, FragmentView, rewrite_columns, sweep_orphans
 from ailake.storage.locks import DECAY, JOBS, exclusive
+from ailake.storage.twins import merge_twins
 
 if TYPE_CHECKING:
     import lance
@@ -54,6 +55,8 @@ class DecayReport:
         orphans_removed: Files of an earlier run that died before its commit.
         seconds: Wall time.
         dry_run: True where nothing was written.
+        duplicates_merged: Memories that were merged into an earlier one that says the same:
+            writers on an object store, where none can lock out another, had stored both.
     """
 
     now: datetime
@@ -68,6 +71,7 @@ class DecayReport:
     orphans_removed: int
     seconds: float
     dry_run: bool
+    duplicates_merged: int = 0
 
 
 class MemoryDecayJob:
@@ -76,6 +80,7 @@ class MemoryDecayJob:
     A weight is a function of the last access, ``now`` and lambda alone, never of its previous
     value: running twice at the same instant changes nothing, and running daily for a year equals
     running once at its end. Text, vectors, importance, row ids and indexes are not touched.
+    On an object store memories that say the same are merged, too, as one process alone would have.
     Safe beside any other writer; jobs of one lake exclude each other.
 
     Args:
@@ -127,6 +132,7 @@ class MemoryDecayJob:
         # because who was met while it was only logged becomes a row now.
         if not dry_run:
             self._store.journal.flush()
+        merged = merge_twins(self._store, now=now, dry_run=dry_run)
         through, entries = self._store.journal.unfolded()
         if dry_run:
             entries = self._store.journal.known()
@@ -161,6 +167,7 @@ class MemoryDecayJob:
             orphans_removed=len(orphans),
             seconds=perf_counter() - started,
             dry_run=dry_run,
+            duplicates_merged=merged,
         )
 
     def _properties(self, now: datetime, through: int) -> dict[str, str]:

@@ -254,14 +254,15 @@ class Store:
             with suppress(LockedError), exclusive(root, WRITE, wait=False):
                 self.recorder.catch_up(self, alone=True)
 
-    def change(self, rows: pa.Table) -> None:
+    def change(self, rows: pa.Table, *, at: lance.LanceDataset | None = None) -> None:
         """Write over stored memories, once the ledger tells what they were.
 
         Args:
             rows: As ``Table.upsert`` takes them.
+            at: As of ``Table.upsert``.
         """
         self.recorder.catch_up(self, alone=False)
-        self.episodic.upsert(rows)
+        self.episodic.upsert(rows, at=at)
 
     def settle_stale(self) -> None:
         """Commit what another process logged a while ago and did not live to commit."""

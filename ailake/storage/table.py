@@ -156,12 +156,21 @@ class Table:
         dataset = self.snapshot().checkout_version(version)
         self._on_disk = sync_version(dataset, self._on_disk)
 
-    def upsert(self, rows: pa.Table) -> None:
+    def upsert(self, rows: pa.Table, *, at: lance.LanceDataset | None = None) -> None:
         """Write rows over those with the same ``chunk_id`` and add the others, in one commit.
 
         Rows may hold some of the columns only, where all of them are stored already.
+
+        Args:
+            rows: The rows.
+            at: The version that they were read at: where others have changed them since, the
+                engine's conflict is raised, for the caller to read again.
         """
         whole = len(rows.schema) == len(self.handle.schema)
+        if at is not None:
+            once = at.merge_insert("chunk_id").conflict_retries(0).when_matched_update_all()
+            (once.when_not_matched_insert_all() if whole else once).execute(rows)
+            return
 
         def merge() -> None:
             merge = self.handle.merge_insert("chunk_id").when_matched_update_all()
