@@ -45,6 +45,7 @@ from ailake.rerankers import CrossEncoderReranker
 
 if TYPE_CHECKING:
     from ailake.backup import BackupReport, restore_lake
+    from ailake.core.extraction import FactExtractor
     from ailake.core.judge import Candidate, JudgeRules, MemoryItem, Verdict, containment, judge
     from ailake.core.knowledge import InMemoryKnowledgeGraph, KnowledgeGraph
     from ailake.core.verifying import FactAnswer, FactCase, FactVerdict, FactVerifier
@@ -69,6 +70,7 @@ __all__ = [
     "FactAnswer",
     "FactCase",
     "FactDecision",
+    "FactExtractor",
     "FactHistoryEntry",
     "FactTriple",
     "FactVerdict",
@@ -131,6 +133,7 @@ _LATE = {
     "FactCase": "ailake.core.verifying",
     "FactVerdict": "ailake.core.verifying",
     "FactVerifier": "ailake.core.verifying",
+    "FactExtractor": "ailake.core.extraction",
     "Facts": "ailake.facts",
     "Hits": "ailake.hits",
     "InMemoryKnowledgeGraph": "ailake.core.knowledge",

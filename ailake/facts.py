@@ -6,6 +6,7 @@ from datetime import datetime
 
 from ailake import clock
 from ailake.core.entities import EntityRef, check_short_text, entity_of
+from ailake.core.extraction import ExtractionReport, FactExtractor
 from ailake.core.fact_rows import fact_version, history_entries
 from ailake.core.fact_versions import (
     FactHistoryEntry,
@@ -20,6 +21,7 @@ from ailake.core.reconcile import FactDecision, FactTriple, check_predicate
 from ailake.core.records import Scope
 from ailake.core.superseding import KeyPlan, KeyPlanner
 from ailake.errors import InvalidInputError, NotFoundError
+from ailake.extracting import Extracting, records_of
 from ailake.storage import facts as stored
 from ailake.storage.store import Store
 
@@ -86,6 +88,44 @@ class Facts:
             return decisions, [planner.plan() for planner in planners.values()]
 
         return stored.change(self.store, plan, what="assertion of facts")
+
+    def extract(
+        self,
+        memory_ids: Iterable[str],
+        *,
+        extractor: FactExtractor,
+        now: datetime | None = None,
+        concurrency: int = 1,
+        max_tokens: int | None = None,
+    ) -> ExtractionReport:
+        """Read facts out of memories of this scope, and assert them with the memory as source.
+
+        Each memory is one commit. The same memory again adds nothing where the extractor finds the
+        same again. Texts that are no memories: ``assert_(extractor.extract(text, event_time))``.
+
+        Args:
+            memory_ids: The memories.
+            extractor: Reads the facts; it is given the text, and ``event_time`` or else
+                ``created_at``.
+            now: As of ``assert_``.
+            concurrency: How many texts the extractor is given at once.
+            max_tokens: When so many are used, no more is asked, and the rest is ``left``.
+
+        Raises:
+            InvalidInputError: An argument is wrong, or a memory was merged into another.
+            NotFoundError: The scope has no such memory; nobody was asked.
+            ProviderError: The extractor would answer nothing; what was asserted before stands.
+            ReadOnlyError: The lake can't be written.
+        """
+        self.store.ensure_writable()
+        moment = None if now is None else as_utc(now, name="now")
+        records = records_of(self.store, self.scope, memory_ids)
+
+        def keep(facts: Sequence[FactTriple], source: str) -> list[FactDecision]:
+            return self.assert_(facts, source_memory_id=source, now=moment)  # noqa: UP005 (ours)
+
+        run = Extracting(extractor, keep).run
+        return run(records, concurrency=concurrency, max_tokens=max_tokens)
 
     def find(
         self,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_server import ChatServer, said
+from chat_server import Ask, ChatServer, Reply, said
 
 import ailake
 
@@ -20,6 +20,16 @@ def examples() -> Iterator[str]:
         yield str(block)
 
 
+LIVES = {"subject": "Ana", "predicate": "lives_in", "object": "Oslo"}
+
+
+def answer(ask: Ask) -> Reply:
+    shape = ask["response_format"]["json_schema"]["name"]
+    if shape == "StatedFacts":
+        return said(facts=[{**LIVES, "valid_from": None, "valid_to": None}])
+    return said(verdict="supersede", reason="so")
+
+
 def test_the_page(
     lake: ailake.Lake,
     chat: ChatServer,
@@ -27,7 +37,7 @@ def test_the_page(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
-    chat.answer = lambda _: said(verdict="supersede", reason="so")
+    chat.answer = answer
     names: dict[str, Any] = {
         "ailake": ailake,
         "lake": lake,

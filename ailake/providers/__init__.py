@@ -4,6 +4,7 @@ Nothing here uses the network before it is called. ``pip install 'ailake-memory[
 """
 
 from ailake.providers.chat import Answered, ChatModel
+from ailake.providers.extracting import OpenAIFactExtractor
 from ailake.providers.verifying import OpenAIFactVerifier
 
-__all__ = ["Answered", "ChatModel", "OpenAIFactVerifier"]
+__all__ = ["Answered", "ChatModel", "OpenAIFactExtractor", "OpenAIFactVerifier"]
