@@ -7,7 +7,7 @@ from datetime import datetime
 from ailake import clock
 from ailake.core.entities import EntityRef, check_short_text, entity_of
 from ailake.core.extraction import ExtractionReport, FactExtractor
-from ailake.core.fact_rows import fact_version, history_entries
+from ailake.core.fact_rows import fact_version
 from ailake.core.fact_versions import (
     FactHistoryEntry,
     FactKey,
@@ -23,6 +23,7 @@ from ailake.core.superseding import KeyPlan, KeyPlanner
 from ailake.errors import InvalidInputError, NotFoundError
 from ailake.extracting import Extracting, records_of
 from ailake.storage import facts as stored
+from ailake.storage.fact_links import find_links, refuse_lost_links
 from ailake.storage.store import Store
 
 
@@ -64,7 +65,8 @@ class Facts:
             the loser is the new fact where the verifier found against it.
 
         Raises:
-            InvalidInputError: One is no ``FactTriple``; nothing was written.
+            InvalidInputError: One is no ``FactTriple``, or names a memory that the scope does not
+                have; nothing was written.
             ReadOnlyError: The lake can't be written.
             ConflictError: On an object store, others were first time after time.
         """
@@ -73,14 +75,15 @@ class Facts:
         moment = None if now is None else as_utc(now, name="now")
         if not given:
             return []
+        linked = {one.source_memory_id for one in given} - {""}
+        find_links(self.store, self.scope, linked)
         keyed = [(self._key(one.subject, one.predicate), one) for one in given]
 
         def plan(view: stored.FactsView) -> tuple[list[FactDecision], list[KeyPlan]]:
+            refuse_lost_links(self.store, self.scope, linked)
             keys = list(dict.fromkeys(key for key, _ in keyed))
-            known = view.versions(self.scope, keys)
-            many = view.multi_valued
-            at = clock.resolve_now(moment)
-            planners = {key: self._planner(key, known.get(key, ()), many, now=at) for key in keys}
+            known, at = view.versions([key.id for key in keys]), clock.resolve_now(moment)
+            planners = {key: self._planner(key, known.get(key, ()), view, now=at) for key in keys}
             decisions = [
                 planners[key].take(one, entity_of(one.object, name="object").id)
                 for key, one in keyed
@@ -159,6 +162,9 @@ class Facts:
             where["subject_id"] = entity_of(subject, name="subject").id
         if predicate is not None:
             where["predicate"] = check_predicate(predicate)
+        if subject is not None and predicate is not None:
+            # It has an index.
+            where = {"key_id": self._key(subject, predicate).id}
         believed = now if known_at is None else known_at
         held = stored.held_at(
             present if as_of is None else as_utc(as_of, name="as_of"),
@@ -168,16 +174,12 @@ class Facts:
         return [fact_version(row) for row in stored.versions(self.store, self.scope, chosen)]
 
     def history(self, subject: str | EntityRef, predicate: str) -> list[FactHistoryEntry]:
-        """Return every version of a subject's facts of one predicate, in the order they were made.
+        """Return every version of a subject's facts of one predicate, in the order of belief.
 
         Each says how it came to be, how often its fact was asserted, and to whom it lost and why.
         """
         self.store.ensure_open()
-        key = self._key(subject, check_predicate(predicate))
-        # Versions before decisions, which are written the other way round: none is missing then.
-        rows = stored.versions(self.store, self.scope, stored.where_facts({"key_id": key.id}))
-        rows.sort(key=lambda row: row["ordinal"])
-        return history_entries(rows, stored.decisions(self.store, key))
+        return stored.history(self.store, self._key(subject, check_predicate(predicate)))
 
     def retract(
         self, fact_id: str, reason: str, *, now: datetime | None = None
@@ -209,8 +211,8 @@ class Facts:
             if not rows:
                 raise NotFoundError(f"no fact {fact_id!r} in {self.scope}")
             key = FactKey(self.scope, rows[0]["subject_id"], rows[0]["predicate"])
-            known = view.versions(self.scope, [key])[key]
-            planner = self._planner(key, known, frozenset(), now=clock.resolve_now(moment))
+            known = view.versions([key.id])[key]
+            planner = self._planner(key, known, view, now=clock.resolve_now(moment))
             gone = {one.version_id: one.retired_at for one in planner.retract(fact_id, reason)}
             retired = [
                 replace(fact_version(row), retired_at=gone[row["version_id"]])
@@ -228,7 +230,7 @@ class Facts:
         self,
         key: FactKey,
         known: Sequence[StoredVersion],
-        many: Collection[str],
+        view: stored.FactsView,
         *,
         now: datetime,
     ) -> KeyPlanner:
@@ -237,7 +239,8 @@ class Facts:
             known,
             now=now,
             verifier=self.verifiers.get(key.predicate, self.verifier),
-            multi_valued=key.predicate in many,
+            multi_valued=key.predicate in view.multi_valued,
+            first_ordinal=view.first_ordinal,
         )
 
 

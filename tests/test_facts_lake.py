@@ -48,7 +48,7 @@ def test_a_lake_without_the_tables_gets_them(tmp_path: Path) -> None:
     with ailake.connect(tmp_path, embedder="hashing:8") as lake:
         lake.memory(agent_id="a").remember("tea")
         lake.tag("before")
-    for name in ("facts", "verifications"):
+    for name in ("facts", "verifications", "assertions"):
         shutil.rmtree(tmp_path / f"{name}.lance")
     with ailake.connect(tmp_path) as lake:
         assert lake.facts("a").find() == []
@@ -88,7 +88,8 @@ def test_facts_of_pruned_memories_go_with_them(lake: ailake.Lake, facts: ailake.
     memory = lake.memory(agent_id="ana-bot", user_id="ana")
     told = memory.remember("Ana works at A", expires_at=NOW + HOUR, now=NOW)
     facts.assert_([works("A", 2010, source_memory_id=told.id)], now=NOW)
-    facts.assert_([works("B", 2020, subject="Bo", source_memory_id="elsewhere")], now=NOW)
+    kept = memory.remember("Bo works at B", now=NOW)
+    facts.assert_([works("B", 2020, subject="Bo", source_memory_id=kept.id)], now=NOW)
     ForgetJob(lake).run(NOW + 2 * HOUR)
     assert facts.history("Ana", "works_at") == []
     assert [version.object for version in facts.find("Bo", now=NOW)] == ["B"]
@@ -103,11 +104,11 @@ def test_facts_that_a_killed_removal_left_go_with_the_next_opening(
     told = memory.remember("Ana works at A", expires_at=NOW + HOUR, now=NOW)
     facts.assert_([works("A", 2010, source_memory_id=told.id)], now=NOW)
 
-    def die(*_: Any) -> None:
+    def die(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as killed:
-        killed.setattr("ailake.storage.facts.remove", die)
+        killed.setattr("ailake.storage.fact_removal.remove", die)
         removal: Callable[[], object] = {
             "prune": lambda: ForgetJob(lake).run(NOW + 2 * HOUR),
             "forget": lambda: memory.forget(where={"agent_id": "ana-bot"}, now=NOW),

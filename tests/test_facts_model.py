@@ -1,4 +1,8 @@
-"""A state machine: facts answer for both axes of time as a plain model of years does."""
+"""A state machine: facts answer for both axes of time as a plain model of years does.
+
+Also once memories are forgotten: then the model says everything again that others said, keeps of
+each past belief what it comes to by that instant, and believes from now on what all of it comes to.
+"""
 
 import shutil
 import tempfile
@@ -8,12 +12,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import ailake
-from ailake import FactTriple
+from ailake import FactTriple, NotFoundError
 from ailake.core.verifying import FactAnswer, FactCase, FactVerdict
 from ailake.maintenance import FactVerifyJob
 
@@ -33,9 +38,10 @@ stated = st.tuples(
     st.sampled_from(["oslo", "rome", "奥斯陆"]),
     st.integers(FIRST, LAST - 1),
     st.one_of(st.none(), st.integers(1, 4)),
+    st.integers(0, 4),
 )
 Pending = tuple[Key, str, str, frozenset[int]]  # new, known, and the years that were added
-Fact = tuple[str, int, str, str, int, int | None]
+Fact = tuple[str, int, str, str, int, int | None, int]
 scopes = st.sampled_from(["a", "a'b"])
 
 
@@ -76,12 +82,10 @@ def believe(years: dict[int, set[str]], value: str, span: list[int], verifier: s
 
 
 def queue(years: dict[int, set[str]], key: Key, value: str, span: list[int]) -> list[Pending]:
-    """Take an assertion that a verifier is to be asked about, and return what waits."""
+    """Return what an assertion leaves waiting for a verifier, before it is taken."""
     fresh = [year for year in span if value not in years[year]]
     others = {name for year in fresh for name in years[year]}
-    for year in span:
-        years[year].add(value)
-    added = runs(years, value, fresh)
+    added = runs({year: {value} for year in fresh}, value, fresh)
     return [
         (key, value, other, frozenset(part))
         for part in added
@@ -99,6 +103,48 @@ class Always:
         return FactAnswer(self.verdict, "测试")
 
 
+@dataclass(frozen=True)
+class Event:
+    """What was said, or without years taken back; by which memory, and when.
+
+    With a verdict it is what a verifier found between the value and a known one, in these years.
+    """
+
+    key: Key
+    value: str
+    span: list[int]
+    source: str
+    at: datetime
+    verdict: FactVerdict | None = None
+    known: str = ""
+
+
+def took(belief: Belief, event: Event, verifier: str) -> None:
+    """Take an event into the belief."""
+    years = belief.setdefault(event.key, {year: set() for year in YEARS})
+    if event.verdict is not None:
+        found(years, event)
+    elif not event.span:
+        for names in years.values():
+            names.discard(event.value)
+    elif event.key[2] == MULTI or verifier == "queued":
+        for year in event.span:
+            years[year].add(event.value)
+    else:
+        believe(years, event.value, event.span, verifier)
+
+
+def found(years: dict[int, set[str]], event: Event) -> None:
+    """Take what a verifier found into the belief about one key."""
+    if event.verdict is FactVerdict.SUPERSEDE:
+        for year in event.span:
+            if event.value in years[year]:
+                years[year].discard(event.known)
+    elif any(event.known in years[year] for year in event.span):
+        for year in event.span:
+            years[year].discard(event.value)
+
+
 class FactsMachine(RuleBasedStateMachine):
     @initialize(verifier=st.sampled_from(["latest_assertion", "latest_event", "queued"]))
     def open_lakes(self, verifier: str) -> None:
@@ -109,6 +155,8 @@ class FactsMachine(RuleBasedStateMachine):
         self.belief: Belief = {}
         self.pending: list[Pending] = []
         self.past: list[tuple[datetime, Belief]] = [(RECORDED, {})]
+        self.events: list[Event] = []
+        self.memories: list[tuple[str, str]] = []
         self.ids: dict[str, tuple[Key, str]] = {}
         self.turn = 0
 
@@ -150,21 +198,21 @@ class FactsMachine(RuleBasedStateMachine):
     def assert_(self, scope: str, batch: list[Fact]) -> None:
         self.now += timedelta(hours=1)
         triples = []
-        for subject, spelling, predicate, value, start, length in batch:
+        owned = [name for owner, name in self.memories if owner == scope]
+        for subject, spelling, predicate, value, start, length, told in batch:
             name = SPELLINGS[subject][spelling % len(SPELLINGS[subject])]
             end = None if length is None else min(start + length, LAST)
             closes = None if end is None else instant(end)
-            triples.append(FactTriple(name, predicate, value, instant(start), closes))
-            key = (scope, subject, predicate)
-            years = self.belief.setdefault(key, {year: set() for year in YEARS})
+            source = owned[told % len(owned)] if owned and told else ""
+            triples.append(FactTriple(name, predicate, value, instant(start), closes, source))
             span = [year for year in YEARS if year >= start and (end is None or year < end)]
-            if predicate == MULTI:
-                for year in span:
-                    years[year].add(value)
-            elif self.verifier == "queued":
+            key = (scope, subject, predicate)
+            if predicate != MULTI and self.verifier == "queued":
+                years = self.belief.get(key, {year: set() for year in YEARS})
                 self.pending += queue(years, key, value, span)
-            else:
-                believe(years, value, span, self.verifier)
+            event = Event(key, value, span, source, self.now)
+            self.events.append(event)
+            took(self.belief, event, self.verifier)
         decisions = self.facts(scope).assert_(triples, now=self.now)
         for decision, one in zip(decisions, batch, strict=True):
             known = self.ids.setdefault(decision.fact_id, ((scope, one[0], one[2]), one[3]))
@@ -178,13 +226,18 @@ class FactsMachine(RuleBasedStateMachine):
         self.now += timedelta(hours=1)
         fact_id = sorted(self.ids)[choice % len(self.ids)]
         key, value = self.ids[fact_id]
-        gone = self.facts(key[0]).retract(fact_id, "测试", now=self.now)
+        facts = self.facts(key[0])
+        if not any((one.key, one.value) == (key, value) and one.span for one in self.events):
+            with pytest.raises(NotFoundError):
+                facts.retract(fact_id, "nobody said it that is left", now=self.now)
+            return
+        gone = facts.retract(fact_id, "测试", now=self.now)
         held = runs(self.belief[key], value)
         # What waits for a verifier is not joined to what it touches.
         assert len(gone) >= len(held) if self.verifier == "queued" else len(gone) == len(held)
         self.pending = [one for one in self.pending if one[0] != key or value not in one[1:3]]
-        for names in self.belief[key].values():
-            names.discard(value)
+        self.events.append(Event(key, value, [], "", self.now))
+        took(self.belief, self.events[-1], self.verifier)
         self.commit()
 
     @rule(verdict=st.sampled_from(FactVerdict))
@@ -197,12 +250,10 @@ class FactsMachine(RuleBasedStateMachine):
         for key, new, known, part in self.waiting():
             years = self.belief[key]
             for piece in runs(years, new, part):
-                if verdict is FactVerdict.REJECT_NEW and any(known in years[y] for y in piece):
-                    for year in piece:
-                        years[year].discard(new)
-                elif verdict is FactVerdict.SUPERSEDE:
-                    for year in piece:
-                        years[year].discard(known)
+                if verdict in {FactVerdict.REJECT_NEW, FactVerdict.SUPERSEDE}:
+                    event = Event(key, new, piece, "", self.now, verdict, known)
+                    self.events.append(event)
+                    took(self.belief, event, self.verifier)
         if verdict is not FactVerdict.DEFER:
             self.pending = []
         self.commit()
@@ -215,6 +266,47 @@ class FactsMachine(RuleBasedStateMachine):
             if any({new, known} <= self.belief[key][year] for year in part)
         ]
 
+    @rule(scope=scopes)
+    def remember(self, scope: str) -> None:
+        self.turn += 1
+        name = f"m{self.turn}"
+        lake = self.lakes[self.turn % 2]
+        lake.memory(agent_id=scope).remember(f"text {name}", id=name, now=self.now)
+        self.memories.append((scope, name))
+
+    @rule(choice=st.integers(0, 100))
+    def forget(self, choice: int) -> None:
+        # Nor does the model know which versions a case is about that waits.
+        if not self.memories or self.pending:
+            return
+        self.now += timedelta(hours=1)
+        scope, name = self.memories.pop(choice % len(self.memories))
+        self.turn += 1
+        self.lakes[self.turn % 2].memory(agent_id=scope).forget(name, now=self.now)
+        self.events = [one for one in self.events if one.source != name]
+        for place, (when, belief) in enumerate(self.past):
+            others = self.said_by(when)
+            kept = {
+                key: {
+                    year: names & others.get(key, {}).get(year, set())
+                    for year, names in years.items()
+                }
+                for key, years in belief.items()
+            }
+            self.past[place] = (when, kept)
+        self.belief = self.said_by(self.now)
+        for lake in self.lakes:
+            for table in ("facts", "verifications", "assertions"):
+                assert name not in lake.scan(table).collect()["source_memory_id"].to_list()
+        self.commit()
+
+    def said_by(self, when: datetime) -> Belief:
+        belief: Belief = {}
+        for event in self.events:
+            if event.at <= when:
+                took(belief, event, self.verifier)
+        return belief
+
     @rule()
     def compact(self) -> None:
         self.lakes[0].table("facts").optimize()
@@ -226,7 +318,7 @@ class FactsMachine(RuleBasedStateMachine):
 
 FactsMachine.TestCase.settings = settings(
     max_examples=12,
-    stateful_step_count=8,
+    stateful_step_count=10,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

@@ -5,13 +5,12 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import lance
-import pyarrow as pa
 import pytest
+from lance.commit import CommitConflictError
 
 import ailake
 from ailake import FactTriple
-from ailake.storage.retries import is_conflict
+from ailake.storage.exchange import exchange
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 START = datetime(2020, 1, 1, tzinfo=UTC)
@@ -86,7 +85,8 @@ with ailake.connect(sys.argv[1]) as lake:
     setattr(place, step, die)
     start = datetime(2022, 1, 1, tzinfo=UTC)
     now = datetime(2026, 1, 31, 13, tzinfo=UTC)
-    lake.facts("a").assert_([ailake.FactTriple("Ana", "works_at", "B", start)], now=now)
+    again = ailake.FactTriple("Ana", "works_at", "A", datetime(2021, 1, 1, tzinfo=UTC))
+    lake.facts("a").assert_([again, ailake.FactTriple("Ana", "works_at", "B", start)], now=now)
 """
 
 
@@ -94,10 +94,10 @@ with ailake.connect(sys.argv[1]) as lake:
     ("when", "step", "applied"),
     [
         ("before", "append", False),
-        ("after", "append", False),
         ("after", "sync", False),
-        ("before", "_write", False),
-        ("after", "_write", True),
+        ("before", "exchange", False),
+        ("after", "exchange", True),
+        ("after", "write_down", True),
     ],
 )
 def test_killed_between_the_steps(tmp_path: Path, when: str, step: str, *, applied: bool) -> None:
@@ -110,8 +110,18 @@ def test_killed_between_the_steps(tmp_path: Path, when: str, step: str, *, appli
         assert lake.verify() == ()
         later = NOW + timedelta(hours=2)
         assert [v.object for v in facts.find(now=later)] == ["B" if applied else "A"]
-        lost = [v.lost_to for v in facts.history("Ana", "works_at") if v.lost_to]
-        assert len(lost) == int(applied)
+        entries = facts.history("Ana", "works_at")
+        assert sum(bool(v.lost_to) for v in entries) == int(applied)
+        told = {v.object: v.assertions for v in entries}
+        assert told == {"A": 2 if step == "write_down" else 1, **({"B": 1} if applied else {})}
+        # The same call again, which was not told that it was done.
+        same = [
+            FactTriple("Ana", "works_at", "A", datetime(2021, 1, 1, tzinfo=UTC)),
+            FactTriple("Ana", "works_at", "B", datetime(2022, 1, 1, tzinfo=UTC)),
+        ]
+        facts.assert_(same, now=NOW + timedelta(hours=1))
+        told = {v.object: v.assertions for v in facts.history("Ana", "works_at")}
+        assert told == {"A": 2, "B": 1}
         # Another winner at the same instant: the decision that died must not speak for it.
         (again,) = facts.assert_(
             [FactTriple("Ana", "works_at", "C", START + timedelta(days=900))],
@@ -123,19 +133,19 @@ def test_killed_between_the_steps(tmp_path: Path, when: str, step: str, *, appli
         assert lake.verify() == ()
 
 
-def test_the_engine_refuses_the_second_of_two_who_found_the_same(tmp_path: Path) -> None:
+def test_the_second_of_two_who_found_the_same_is_refused(tmp_path: Path) -> None:
     """What orders writers on an object store, where there is no lock."""
     with ailake.connect(tmp_path, embedder="hashing:8") as lake:
-        lake.facts("a").assert_([FactTriple("Ana", "works_at", "A", START)], now=NOW)
-        uri = f"{tmp_path}/facts.lance"
-        row = lake.table("facts").to_arrow()
-        fresh = row.set_column(0, row.schema.field(0), pa.array(["the next id"]))
-        seen = [lance.dataset(uri) for _ in range(2)]
-        merges = [one.merge_insert("version_id").conflict_retries(0) for one in seen]
-        for merge in merges:
-            merge.when_matched_update_all().when_not_matched_insert_all()
-        merges[0].execute(fresh)
-        with pytest.raises(OSError, match="Too many concurrent writers") as caught:
-            merges[1].execute(fresh)
-        assert is_conflict(caught.value)
-        assert lake.table("facts").count_rows() == 2
+        table = lake.store.tables["facts"]
+        for turn in range(2):
+            seen = [table.fresh() for _ in range(2)]
+            if not turn:
+                lake.facts("a").assert_([FactTriple("Ana", "works_at", "A", START)], now=NOW)
+                rows = table.snapshot().to_table()
+                removed: list[int] = []
+            else:
+                exchange(table, seen[0], rows, removed=[0])
+                removed = [0]
+            with pytest.raises(CommitConflictError):
+                exchange(table, seen[1], rows, removed=removed)
+        assert lake.table("facts").count_rows() == 1

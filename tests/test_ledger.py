@@ -17,6 +17,7 @@ from ailake.core.chain import GENESIS, LedgerEntry, LedgerHead, LedgerRecord
 from ailake.core.schema import LEDGER
 from ailake.errors import InvalidInputError, LakeCorruptError, SchemaMismatchError
 from ailake.storage import ledger as chains
+from ailake.storage.exchange import exchange
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 ONE, TWO = ailake.Scope("助理", "安娜"), ailake.Scope("助理")
@@ -208,7 +209,7 @@ def test_a_lost_race_for_a_head_links_nothing(lake: ailake.Lake) -> None:
         rows, _ = chains.linked({ONE: told(1, of=f"a{n}")}, chains.heads_of(dataset, [ONE]))
         append(lake, TWO, told(1, of=f"b{n}"))
         with pytest.raises(CommitConflictError):
-            chains.commit(table, dataset, rows)
+            exchange(table, dataset, rows)
     assert lake.ledger().entries(ONE) == []
     assert len(lake.ledger().entries(TWO)) == 3
     assert len(list(Path(lake.uri, "ledger.lance", "data").iterdir())) == 3
@@ -222,7 +223,7 @@ def test_a_merge_of_fragments_in_between_is_a_lost_race(lake: ailake.Lake) -> No
     rows, _ = chains.linked({ONE: told(1, of="o")}, chains.heads_of(dataset, [ONE]))
     table.compact()
     with pytest.raises(CommitConflictError):
-        chains.commit(table, dataset, rows)
+        exchange(table, dataset, rows)
     append(lake, ONE, told(1, of="o"))
     assert (lake.ledger().verify(ONE), len(lake.ledger().entries(ONE))) == ((), 3)
 

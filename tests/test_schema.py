@@ -92,6 +92,6 @@ def test_every_scalar_column_can_be_filtered() -> None:
 def test_unknown_table() -> None:
     with pytest.raises(
         ailake.NotFoundError,
-        match="wanted one of accesses, decisions, episodic, facts, job_runs, ledger",
+        match="wanted one of accesses, assertions, decisions, episodic, facts, job_runs, ledger",
     ):
         contract("nothing")

@@ -31,7 +31,8 @@ def year(number: int) -> datetime:
 
 def works(where: str, since: int, until: int | None = None) -> FactTriple:
     end = None if until is None else year(until)
-    return FactTriple("Ana", "works_at", where, year(since), end, source_memory_id=f"m-{where}")
+    source = f"m-{where}" if where in {"Acme", "Beta"} else ""
+    return FactTriple("Ana", "works_at", where, year(since), end, source_memory_id=source)
 
 
 @dataclass
@@ -54,6 +55,14 @@ def always(verdict: str) -> Rule:
 
 @pytest.fixture
 def facts(lake: ailake.Lake) -> ailake.Facts:
+    return queued(lake)
+
+
+def queued(lake: ailake.Lake) -> ailake.Facts:
+    """Return facts that wait for a verifier, and store the memories that some are taken from."""
+    memory = lake.memory("ana-bot")
+    for name in ("Acme", "Beta"):
+        memory.remember(f"Ana works at {name}", id=f"m-{name}", now=NOW)
     return lake.facts("ana-bot", verifier="queued")
 
 
@@ -367,7 +376,7 @@ class Rule:
         return FactAnswer("reject_new", "so")
 
 with ailake.connect(sys.argv[1]) as lake:
-    stored._write = lambda *args, **options: os.kill(os.getpid(), 9)
+    stored.exchange = lambda *args, **options: os.kill(os.getpid(), 9)
     FactVerifyJob(lake, verifier=Rule()).run(datetime(2026, 2, 1, 12, tzinfo=UTC))
 """
 
@@ -383,8 +392,8 @@ class DiedError(BaseException):
         (Table, "append", "keep_both"),
         (Table, "sync", "reject_new"),
         (Table, "sync", "keep_both"),
-        (stored, "_write", "supersede"),
-        (stored, "_write", "reject_new"),
+        (stored, "exchange", "supersede"),
+        (stored, "exchange", "reject_new"),
     ],
 )
 def test_a_run_that_ends_between_the_steps_is_resumed(
@@ -415,11 +424,52 @@ def resumed(lake: ailake.Lake, facts: ailake.Facts) -> None:
     assert len(believed(facts)) == 2
 
 
+@pytest.mark.parametrize("dies", [False, True])
+@pytest.mark.parametrize(
+    ("verdict", "then"),
+    [
+        ("supersede", [("Acme", 2015, 2020), ("Gamma", 2020, None)]),
+        ("reject_new", [("Acme", 2015, None)]),
+        ("keep_both", [("Acme", 2015, None), ("Gamma", 2020, None)]),
+    ],
+)
+def test_what_was_decided_outlives_a_memory_that_said_the_same(
+    lake: ailake.Lake,
+    facts: ailake.Facts,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    dies: bool,
+    verdict: str,
+    then: list[tuple[object, int, int | None]],
+) -> None:
+    """Whether or not the decision was written down with what was said."""
+    facts.assert_([works("Acme", 2015), works("Gamma", 2020)], now=NOW)
+    again = FactTriple("Ana", "works_at", "Acme", year(2016), source_memory_id="m-Beta")
+    facts.assert_([again], now=NOW)
+    if dies:
+
+        def die(*_args: object, **_options: object) -> None:
+            raise DiedError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(stored, "write_down", die)
+            with pytest.raises(DiedError):
+                run(lake, always(verdict))
+    else:
+        run(lake, always(verdict))
+    assert believed(facts) == then
+    lake.memory("ana-bot").forget("m-Beta", now=LATER)
+    assert believed(facts) == then
+    assert lake.verify() == ()
+    # Without the winner the decision is none.
+    lake.memory("ana-bot").forget("m-Acme", now=LATER)
+    assert believed(facts) == [("Gamma", 2020, None)]
+
+
 @pytest.mark.slow
 def test_killed_between_the_steps(tmp_path: Path) -> None:
     with ailake.connect(tmp_path, embedder="hashing:8") as lake:
-        facts = lake.facts("ana-bot", verifier="queued")
-        facts.assert_([works("Acme", 2015), works("Beta", 2020)], now=NOW)
+        queued(lake).assert_([works("Acme", 2015), works("Beta", 2020)], now=NOW)
     command = [sys.executable, "-c", KILLED, str(tmp_path)]
     assert subprocess.run(command, check=False).returncode == -9
     with ailake.connect(tmp_path) as lake:
@@ -429,6 +479,7 @@ def test_killed_between_the_steps(tmp_path: Path) -> None:
 
 def test_a_lake_of_the_first_schema_version_is_brought_up_to_date(tmp_path: Path) -> None:
     with ailake.connect(tmp_path, embedder="hashing:8") as lake:
+        queued(lake)
         lake.facts("ana-bot").assert_([works("Acme", 2015), works("Beta", 2020)], now=NOW)
         lake.tag("then")
         table = lake.table("verifications")

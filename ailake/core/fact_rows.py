@@ -1,11 +1,13 @@
 """Rows of ``facts`` and ``verifications``, from values and back."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
+from ailake.core.assertions import Assertion, AssertionKind
 from ailake.core.entities import EntityRef
 from ailake.core.fact_versions import (
     FactHistoryEntry,
@@ -15,6 +17,7 @@ from ailake.core.fact_versions import (
     StoredVersion,
     Verdict,
 )
+from ailake.core.records import Scope
 from ailake.core.schema import INSTANT, SCOPE_COLUMNS, arrow_schema
 from ailake.core.superseding import KeyPlan
 from ailake.core.windows import Window
@@ -23,24 +26,14 @@ _RETIRING = frozenset({Verdict.SUPERSEDE, Verdict.REJECT_NEW, Verdict.RETRACT})
 _MICROSECONDS = pa.timestamp("us", "UTC")
 
 
-def version_rows(plans: Sequence[KeyPlan], *, dim: int, embedder_id: str) -> pa.Table:
-    """Return what plans retire and insert, as rows of ``facts``."""
-    pairs = [(plan.key, v) for plan in plans for v in (*plan.retired, *plan.inserted)]
-    ids = {plan.key: plan.key.id for plan in plans}
+def version_rows(
+    pairs: Sequence[tuple[FactKey, StoredVersion]], *, dim: int, embedder_id: str
+) -> pa.Table:
+    """Return versions with their keys as rows of ``facts``."""
     versions = [version for _, version in pairs]
     columns: dict[str, Any] = {
+        **_triples(pairs),
         "version_id": [v.version_id for v in versions],
-        "fact_id": [v.fact_id for v in versions],
-        **_of_keys([key for key, _ in pairs], ids),
-        "subject": [_name(v.subject) for v in versions],
-        "subject_type": [_type(v.subject) for v in versions],
-        "subject_id": [key.subject_id for key, _ in pairs],
-        "predicate": [key.predicate for key, _ in pairs],
-        "object": [_name(v.object) for v in versions],
-        "object_type": [_type(v.object) for v in versions],
-        "object_id": [v.object_id for v in versions],
-        "valid_from": _instants([v.window.start for v in versions]),
-        "valid_to": _instants([v.window.end for v in versions]),
         "recorded_at": _instants([v.recorded_at for v in versions]),
         "retired_at": _instants([v.retired_at for v in versions]),
         "origin": [str(v.origin) for v in versions],
@@ -48,6 +41,43 @@ def version_rows(plans: Sequence[KeyPlan], *, dim: int, embedder_id: str) -> pa.
         "source_memory_id": [v.source_memory_id for v in versions],
     }
     return pa.table(columns, schema=arrow_schema("facts", dim=dim, embedder_id=embedder_id))
+
+
+def assertion_rows(
+    pairs: Sequence[tuple[FactKey, Assertion]], *, dim: int, embedder_id: str
+) -> pa.Table:
+    """Return assertions with their keys as rows of ``assertions``."""
+    said = [one for _, one in pairs]
+    columns: dict[str, Any] = {
+        **_triples(pairs),
+        "assertion_id": [one.assertion_id for one in said],
+        "kind": [str(one.kind) for one in said],
+        "recorded_at": _instants([one.recorded_at for one in said]),
+        "ordinal": [one.ordinal for one in said],
+        "version_id": [one.version_id for one in said],
+        "verifier": [one.verifier for one in said],
+        "winner_fact_id": [one.winner_fact_id for one in said],
+        "source_memory_id": [one.source_memory_id for one in said],
+    }
+    return pa.table(columns, schema=arrow_schema("assertions", dim=dim, embedder_id=embedder_id))
+
+
+def _triples(pairs: Sequence[tuple[FactKey, StoredVersion | Assertion]]) -> dict[str, Any]:
+    keys = [key for key, _ in pairs]
+    said = [one for _, one in pairs]
+    return {
+        "fact_id": [one.fact_id for one in said],
+        **_of_keys(keys, {key: key.id for key in set(keys)}),
+        "subject": [_name(one.subject) for one in said],
+        "subject_type": [_type(one.subject) for one in said],
+        "subject_id": [key.subject_id for key in keys],
+        "predicate": [key.predicate for key in keys],
+        "object": [_name(one.object) for one in said],
+        "object_type": [_type(one.object) for one in said],
+        "object_id": [one.object_id for one in said],
+        "valid_from": _instants([one.window.start for one in said]),
+        "valid_to": _instants([one.window.end for one in said]),
+    }
 
 
 def verification_rows(plans: Sequence[KeyPlan], *, dim: int, embedder_id: str) -> pa.Table:
@@ -92,13 +122,40 @@ def stored_version(row: Mapping[str, Any]) -> StoredVersion:
     )
 
 
+def stored_assertion(row: Mapping[str, Any]) -> Assertion:
+    """Return a row of ``assertions`` as what was said."""
+    return Assertion(
+        assertion_id=row["assertion_id"],
+        kind=AssertionKind(row["kind"]),
+        fact_id=row["fact_id"],
+        subject=_given(row["subject"], row["subject_type"]),
+        object=_given(row["object"], row["object_type"]),
+        object_id=row["object_id"],
+        window=Window(row["valid_from"], row["valid_to"]),
+        recorded_at=row["recorded_at"],
+        ordinal=row["ordinal"],
+        version_id=row["version_id"],
+        verifier=row["verifier"],
+        source_memory_id=row["source_memory_id"],
+        winner_fact_id=row["winner_fact_id"],
+    )
+
+
+def fact_key(row: Mapping[str, Any]) -> FactKey:
+    """Return the key that a row of ``facts`` or ``assertions`` is of."""
+    scope = Scope(*(row[name] for name in SCOPE_COLUMNS))
+    return FactKey(scope, row["subject_id"], row["predicate"])
+
+
 def fact_version(row: Mapping[str, Any]) -> FactVersion:
     """Return a row of ``facts`` as what ``find`` returns."""
     return FactVersion(**_fields(row))
 
 
 def history_entries(
-    rows: Sequence[Mapping[str, Any]], verifications: Sequence[Mapping[str, Any]]
+    rows: Sequence[Mapping[str, Any]],
+    said: Sequence[Assertion],
+    verifications: Sequence[Mapping[str, Any]],
 ) -> list[FactHistoryEntry]:
     """Return versions with what became of them.
 
@@ -106,15 +163,13 @@ def history_entries(
 
     Args:
         rows: Every version of a key, in order.
+        said: All that was said of it.
         verifications: Every decision about the key.
     """
     stored = {row["version_id"]: stored_version(row) for row in rows}
-    applied = {
-        one["verification_id"]: one for one in verifications if is_applied(one, stored)
-    }.values()
+    applied = [one for one in verifications if is_applied(one, stored)]
     lost = {one["loser_version_id"]: one for one in applied if one["verdict"] in _RETIRING}
-    asserted = [row["fact_id"] for row in rows if row["origin"] != Origin.REMAINDER]
-    asserted += [one["winner_fact_id"] for one in applied if one["verdict"] == Verdict.NOOP]
+    asserted = Counter(one.fact_id for one in said if one.is_assert)
     found = []
     for row in rows:
         ended = lost.get(row["version_id"], {})
@@ -122,7 +177,7 @@ def history_entries(
             FactHistoryEntry(
                 **_fields(row),
                 origin=Origin(row["origin"]),
-                assertions=asserted.count(row["fact_id"]),
+                assertions=asserted[row["fact_id"]],
                 verdict=ended.get("verdict", ""),
                 lost_to=ended.get("winner_fact_id", ""),
                 reason=ended.get("reason", ""),

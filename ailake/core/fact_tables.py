@@ -9,6 +9,29 @@ _NS = "ns since 1970, UTC"
 _SOURCE = Column("source_memory_id", _TEXT, "id of the memory it was taken from, or empty")
 _KEY_ID = Column("key_id", _TEXT, "hash of scope, subject_id and predicate")
 
+_TRIPLE = (
+    Column("fact_id", _TEXT, "id of the triple: hash of scope, subject, predicate, object"),
+    *_SCOPE,
+    _KEY_ID,
+    Column("subject", _TEXT, "what it is about, as it was given"),
+    Column("subject_type", _TEXT, "its type, empty for plain text, which is a concept"),
+    Column("subject_id", _TEXT, "hash of normalised name and type"),
+    Column("predicate", _TEXT, "what is said of it, compared exactly"),
+    Column("object", _TEXT, "the value, as it was given"),
+    Column("object_type", _TEXT, "its type, empty for plain text, which is a concept"),
+    Column("object_id", _TEXT, "hash of normalised name and type"),
+)
+_VALID = (
+    Column("valid_from", INSTANT, "first instant at which it holds", unit=_NS),
+    Column(
+        "valid_to",
+        INSTANT,
+        "first instant at which it no longer does, null: open",
+        nullable=True,
+        unit=_NS,
+    ),
+)
+
 FACTS = TableSpec(
     name="facts",
     version=1,
@@ -20,28 +43,12 @@ FACTS = TableSpec(
     key="version_id",
     columns=(
         Column("version_id", _TEXT, "id of the version: hash of key_id and ordinal"),
-        Column("fact_id", _TEXT, "id of the triple: hash of scope, subject, predicate, object"),
-        *_SCOPE,
-        _KEY_ID,
-        Column("subject", _TEXT, "what it is about, as it was given"),
-        Column("subject_type", _TEXT, "its type, empty for plain text, which is a concept"),
-        Column("subject_id", _TEXT, "hash of normalised name and type"),
-        Column("predicate", _TEXT, "what is said of it, compared exactly"),
-        Column("object", _TEXT, "the value, as it was given"),
-        Column("object_type", _TEXT, "its type, empty for plain text, which is a concept"),
-        Column("object_id", _TEXT, "hash of normalised name and type"),
-        Column("valid_from", INSTANT, "first instant at which it holds", unit=_NS),
-        Column(
-            "valid_to",
-            INSTANT,
-            "first instant at which it no longer does, null: open",
-            nullable=True,
-            unit=_NS,
-        ),
+        *_TRIPLE,
+        *_VALID,
         Column("recorded_at", INSTANT, "from here on the lake believed so", unit=_NS),
         Column("retired_at", INSTANT, "until here, null: it still does", nullable=True, unit=_NS),
         Column("origin", _TEXT, "asserted, extended (joined to what was known) or remainder"),
-        Column("ordinal", pa.uint32(), "place among all versions of the key, from 0"),
+        Column("ordinal", pa.uint32(), "rises with each version of the key, never given twice"),
         _SOURCE,
     ),
 )
@@ -62,8 +69,9 @@ VERIFICATIONS = TableSpec(
         Column(
             "verdict",
             _TEXT,
-            "noop, supersede, retract or reject_new (the loser is retired), pending (it waits), "
-            "keep_both, defer, or stale (there is nothing to decide any more)",
+            "supersede, retract or reject_new (the loser is retired), pending (it waits), "
+            "keep_both, defer, or stale (there is nothing to decide any more); older releases "
+            "wrote noop, too",
         ),
         Column("verifier", _TEXT, "who decided, empty where nothing was contradicted"),
         Column("loser_fact_id", _TEXT, "fact that lost, may lose or was retracted, or empty"),
@@ -76,6 +84,33 @@ VERIFICATIONS = TableSpec(
         Column("model", _TEXT, "model that was asked, or empty", since=2),
         Column("input_tokens", pa.uint64(), "what it read", unit="tokens", since=2),
         Column("output_tokens", pa.uint64(), "what it wrote", unit="tokens", since=2),
+    ),
+)
+
+ASSERTIONS = TableSpec(
+    name="assertions",
+    version=1,
+    meaning="what was said of facts, once for each time; versions follow from it",
+    scope=SCOPE_COLUMNS,
+    memory_column="source_memory_id",
+    forget=Erasure.DELETE,
+    purge=Erasure.DELETE,
+    columns=(
+        Column("assertion_id", _TEXT, "hash of what was said, for which memory, and when"),
+        Column(
+            "kind",
+            _TEXT,
+            "assert; retract, supersede or reject_new: these have no names, and say that fact_id "
+            "is no longer believed",
+        ),
+        *_TRIPLE,
+        *_VALID,
+        Column("recorded_at", INSTANT, "when it was said", unit=_NS),
+        Column("ordinal", pa.uint32(), "that of the key's next version then"),
+        Column("version_id", _TEXT, "version that it made, empty where it added none"),
+        Column("verifier", _TEXT, "who decided, empty where the predicate was multi-valued"),
+        Column("winner_fact_id", _TEXT, "fact that a verifier, asked later, let stay, or empty"),
+        _SOURCE,
     ),
 )
 

@@ -5,13 +5,14 @@ from typing import Any
 import pyarrow as pa
 
 from ailake.core.audit_tables import DECISIONS, JOB_RUNS, LEDGER, MICROS
-from ailake.core.fact_tables import FACTS, MENTIONS, VERIFICATIONS
+from ailake.core.fact_tables import ASSERTIONS, FACTS, MENTIONS, VERIFICATIONS
 from ailake.core.filters import ColumnKind
 from ailake.core.specs import INSTANT, SCOPE, SCOPE_COLUMNS, TEXT, Column, Erasure, TableSpec
 from ailake.errors import NotFoundError
 
 __all__ = [
     "ACCESSES",
+    "ASSERTIONS",
     "DECISIONS",
     "EMBEDDER_DIM_KEY",
     "EMBEDDER_ID_KEY",
@@ -178,6 +179,7 @@ TABLES: dict[str, TableSpec] = {
         LEDGER,
         FACTS,
         VERIFICATIONS,
+        ASSERTIONS,
         DECISIONS,
         MENTIONS,
         JOB_RUNS,

@@ -5,10 +5,12 @@ version. Storage applies a plan as a whole or not at all.
 """
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from ailake.core.assertions import Assertion, AssertionKind, assertion_id, retraction
 from ailake.core.entities import digest
 from ailake.core.fact_versions import (
     FactKey,
@@ -23,6 +25,7 @@ from ailake.core.usage import NO_USAGE, Usage
 from ailake.core.windows import (
     Window,
     before,
+    common,
     minus,
     minus_all,
     union,
@@ -32,7 +35,6 @@ from ailake.core.windows import (
 
 ASSERTED_LATER = "asserted later"
 BEGAN_LATER = "began later"
-KNOWN_ALREADY = "known already"
 CONTRADICTS = "contradicts what is known"
 
 
@@ -44,13 +46,15 @@ class KeyPlan:
         retired: Stored versions, with their ``retired_at``.
         inserted: New versions; one that a later fact of the same batch retired has the same
             instant as its beginning and end.
-        verifications: Who lost to whom and why, and what was known already.
+        verifications: Who lost to whom and why.
+        assertions: What was said, in order.
     """
 
     key: FactKey
     retired: tuple[StoredVersion, ...]
     inserted: tuple[StoredVersion, ...]
     verifications: tuple[Verification, ...]
+    assertions: tuple[Assertion, ...]
 
 
 class KeyPlanner:
@@ -63,6 +67,7 @@ class KeyPlanner:
             recorded later, that instant counts.
         verifier: Who decides.
         multi_valued: Different objects don't contradict each other.
+        first_ordinal: Smaller ones may have been given to versions that were removed.
     """
 
     def __init__(
@@ -73,21 +78,31 @@ class KeyPlanner:
         now: datetime,
         verifier: Verifier = Verifier.LATEST_ASSERTION,
         multi_valued: bool = False,
+        first_ordinal: int = 0,
     ) -> None:
         self._key, self._key_id = key, key.id
         self._verifier, self._multi_valued = verifier, multi_valued
         changed = [v.retired_at or v.recorded_at for v in versions]
-        self._now = max([now, *changed])
-        self._next = max((v.ordinal for v in versions), default=-1) + 1
+        self._said_at, self._now = now, max([now, *changed])
+        self._next = max([first_ordinal, *(v.ordinal + 1 for v in versions)])
         self._live = sorted((v for v in versions if v.retired_at is None), key=_order)
         self._retired: list[StoredVersion] = []
         self._inserted: dict[str, StoredVersion] = {}
         self._verifications: list[Verification] = []
+        self._said: list[Assertion] = []
+        self._repeated: Counter[tuple[str, Window, str]] = Counter()
+
+    @property
+    def live(self) -> tuple[StoredVersion, ...]:
+        """What is believed so far."""
+        return tuple(self._live)
 
     def plan(self) -> KeyPlan:
         """Return what all facts so far come to."""
         inserted = tuple(self._inserted.values())
-        return KeyPlan(self._key, tuple(self._retired), inserted, tuple(self._verifications))
+        return KeyPlan(
+            self._key, tuple(self._retired), inserted, tuple(self._verifications), tuple(self._said)
+        )
 
     def take(self, triple: FactTriple, object_id: str) -> FactDecision:
         """Take one fact.
@@ -107,10 +122,9 @@ class KeyPlanner:
         prior = own if self._multi_valued else self._live
         kind, loser = decide(object_id, window, prior)
         added = minus_all(window, (v.window for v in own))
+        new = _New(triple, object_id, fact_id, window)
+        self._said.append(self._assertion(new, adds=bool(added)))
         if not added:
-            known = next(v for v in own if windows_overlap(v.window, window))
-            source = triple.source_memory_id
-            self._note(Verdict.NOOP, None, known, reason=KNOWN_ALREADY, source=source)
             return FactDecision(kind, fact_id=fact_id)
         rivals = [
             v
@@ -118,9 +132,9 @@ class KeyPlanner:
             if v.object_id != object_id and any(windows_overlap(v.window, a) for a in added)
         ]
         if rivals and self._verifier is Verifier.QUEUED:
-            self._queue(_New(triple, object_id, fact_id, window), added, rivals)
+            self._queue(new, added, rivals)
             return FactDecision(kind, rivals[0].fact_id, fact_id=fact_id)
-        beaten = self._settle(_New(triple, object_id, fact_id, window), own, rivals)
+        beaten = self._settle(new, own, rivals)
         if loser is None:
             # What is known already may add an interval, and others lose that.
             lost = beaten[0].fact_id if beaten else None
@@ -135,7 +149,55 @@ class KeyPlanner:
             self._retire(version)
             source = version.source_memory_id
             self._note(Verdict.RETRACT, version, None, reason=reason, source=source)
+        if gone:
+            self._said.append(
+                retraction(fact_id, gone[0].object_id, recorded_at=self._now, ordinal=self._next)
+            )
         return tuple(replace(version, retired_at=self._now) for version in gone)
+
+    def replay(self, said: Assertion) -> None:
+        """Take what was said once, as it was decided then."""
+        self._now = max(self._now, said.recorded_at)
+        if said.kind is AssertionKind.RETRACT:
+            self.retract(said.fact_id, "")
+            return
+        if not said.is_assert:
+            self._lose(said)
+            return
+        self._multi_valued = not said.verifier
+        if said.verifier:
+            self._verifier = Verifier(said.verifier)
+        triple = FactTriple(
+            said.subject, self._key.predicate, said.object, said.window.start, said.window.end,
+            source_memory_id=said.source_memory_id,
+        )  # fmt: skip
+        self.take(triple, said.object_id)
+
+    def _lose(self, said: Assertion) -> None:
+        """Take that a fact was found against, for as long as what it lost to is believed."""
+        winners = [v.window for v in self._live if v.fact_id == said.winner_fact_id]
+        lost = [part for window in winners for part in common(window, said.window)]
+        if lost and said.kind is AssertionKind.REJECT_NEW:
+            lost = [said.window]
+        for version in [v for v in self._live if v.fact_id == said.fact_id]:
+            left = list(minus_all(version.window, lost))
+            if left != [version.window]:
+                self._retire(version)
+                for window in left:
+                    self._insert(replace(version, window=window), Origin.REMAINDER)
+
+    def _assertion(self, new: "_New", *, adds: bool) -> Assertion:
+        source = new.triple.source_memory_id
+        same = (new.fact_id, new.window, source)
+        repetition = self._repeated[same]
+        self._repeated[same] += 1
+        return Assertion(
+            assertion_id(*same, said_at=self._said_at, repetition=repetition),
+            AssertionKind.ASSERT, new.fact_id, new.triple.subject, new.triple.object,
+            new.object_id, new.window, self._now, self._next,
+            version_id(self._key_id, self._next) if adds else "",
+            "" if self._multi_valued else str(self._verifier), source,
+        )  # fmt: skip
 
     def _settle(
         self, new: "_New", own: Sequence[StoredVersion], rivals: Sequence[StoredVersion]
@@ -227,7 +289,7 @@ class KeyPlanner:
     def _insert(self, version: StoredVersion, origin: Origin) -> StoredVersion:
         made = replace(
             version,
-            version_id=digest(self._key_id, str(self._next)),
+            version_id=version_id(self._key_id, self._next),
             recorded_at=self._now,
             ordinal=self._next,
             origin=origin,
@@ -284,6 +346,11 @@ class _New:
             "", self.fact_id, said.subject, said.object, self.object_id, window,
             said.valid_from, -1, Origin.ASSERTED, said.source_memory_id,
         )  # fmt: skip
+
+
+def version_id(key_id: str, ordinal: int) -> str:
+    """Return the id of a key's version."""
+    return digest(key_id, str(ordinal))
 
 
 def _order(version: StoredVersion) -> tuple[datetime, str, int]:

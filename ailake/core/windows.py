@@ -66,6 +66,14 @@ def union(windows: Iterable[Window]) -> Window:
     return Window(start, max(ends) if len(ends) == len(given) else None)
 
 
+def common(one: Window, two: Window) -> tuple[Window, ...]:
+    """Return what two windows share, which there may be none of."""
+    if not windows_overlap(one, two):
+        return ()
+    ends = [window.end for window in (one, two) if window.end is not None]
+    return (Window(max(one.start, two.start), min(ends, default=None)),)
+
+
 def before(window: Window, instant: datetime) -> tuple[Window, ...]:
     """Return the part of a window before an instant, which there may be none of."""
     if instant <= window.start:

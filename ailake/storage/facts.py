@@ -2,29 +2,35 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import lance
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from ailake.core.fact_rows import stored_version, verification_rows, version_rows
-from ailake.core.fact_versions import FactKey, StoredVersion
-from ailake.core.filters import TRUE, Predicate, conjunction, parse_where
+from ailake.core.assertions import untold
+from ailake.core.fact_rows import (
+    fact_key,
+    history_entries,
+    stored_version,
+    verification_rows,
+    version_rows,
+)
+from ailake.core.fact_versions import FactHistoryEntry, FactKey, StoredVersion
+from ailake.core.filters import Predicate, conjunction, parse_where
 from ailake.core.records import Scope
 from ailake.core.rows import to_pylist
-from ailake.core.schema import SCOPE_COLUMNS, filter_kinds, table_spec
+from ailake.core.schema import filter_kinds, table_spec
 from ailake.core.superseding import KeyPlan
+from ailake.storage.assertions import ASSERTIONS, rows_of_keys, write_down, written
+from ailake.storage.exchange import exchange
 from ailake.storage.locks import WRITE, exclusive
 from ailake.storage.retries import reading_again, with_retries
-from ailake.storage.table import IN_LIST, read_rows
+from ailake.storage.table import read_rows
 
 if TYPE_CHECKING:
     from ailake.storage.store import Store
-    from ailake.storage.table import Table
 
 T = TypeVar("T")
 
@@ -35,9 +41,12 @@ MULTI_VALUED_KEY = "ailake.multi_valued"
 FACTS = tuple(column.name for column in table_spec("facts").columns)
 # No more than the first version of the table had: the past is read with it, too.
 DECIDED = (
-    "verification_id", "verdict", "loser_fact_id", "loser_version_id", "winner_fact_id",
-    "winner_version_id", "reason", "decided_at",
+    "verification_id", "key_id", "verdict", "verifier", "loser_fact_id", "loser_version_id",
+    "winner_fact_id", "winner_version_id", "reason", "decided_at", "source_memory_id",
 )  # fmt: skip
+# In its configuration: every ordinal that a version had which is gone is smaller.
+FIRST_ORDINAL_KEY = "ailake.facts.first_ordinal"
+
 _NULLABLE = ("valid_to", "retired_at")
 
 
@@ -46,6 +55,7 @@ class FactsView:
     """One version of ``facts``, to plan changes upon."""
 
     dataset: lance.LanceDataset
+    _addresses: dict[str, int] = field(default_factory=dict)
 
     @property
     def multi_valued(self) -> frozenset[str]:
@@ -58,19 +68,22 @@ class FactsView:
         order = ("subject_id", "predicate", "valid_from", "ordinal")
         return sorted(rows, key=lambda row: tuple(row[name] for name in order))
 
-    def versions(self, scope: Scope, keys: Sequence[FactKey]) -> dict[FactKey, list[StoredVersion]]:
-        """Return all versions of some keys of a scope, retired ones too, in one read."""
-        ids = {key.id: key for key in keys}
-        few = len(ids) <= IN_LIST
-        named = where_facts({"key_id": {"in": list(ids)}}) if few else TRUE
-        rows = read_rows(self.dataset, FACTS, conjunction(_wall(scope), named))
-        if not few:
-            # A filter that names as many would have to be cut into as many reads.
-            rows = rows.filter(pc.is_in(rows["key_id"], value_set=pa.array(ids)))
+    @property
+    def first_ordinal(self) -> int:
+        """The first ordinal that no version that was removed has had, whatever its key."""
+        return int(self.dataset.config().get(FIRST_ORDINAL_KEY, 0))
+
+    def versions(self, key_ids: Collection[str]) -> dict[FactKey, list[StoredVersion]]:
+        """Return all versions of some keys, retired ones too, in one read."""
         found: dict[FactKey, list[StoredVersion]] = {}
-        for row in to_pylist(rows):
-            found.setdefault(ids[row["key_id"]], []).append(stored_version(row))
+        for row in to_pylist(rows_of_keys(self.dataset, "facts", FACTS, key_ids)):
+            found.setdefault(fact_key(row), []).append(stored_version(row))
+            self._addresses[row["version_id"]] = row["_rowaddr"]
         return found
+
+    def places(self, versions: Iterable[StoredVersion]) -> list[int]:
+        """Return the addresses of versions that were read here."""
+        return [self._addresses[version.version_id] for version in versions]
 
 
 def where_facts(where: Mapping[str, object]) -> Predicate:
@@ -100,10 +113,28 @@ def versions(store: "Store", scope: Scope, where: Predicate) -> list[dict[str, A
     return reading_again(lambda: FactsView(store.tables["facts"].snapshot()).rows(scope, where))
 
 
-def decisions(store: "Store", key: FactKey) -> list[dict[str, Any]]:
-    """Return what rows tell of all decisions about a key, in the order they were written."""
-    where = parse_where({**asdict(key.scope), "key_id": key.id}, filter_kinds("verifications"))
-    return to_pylist(store.tables["verifications"].read(DECIDED, where))
+def history(store: "Store", key: FactKey) -> list[FactHistoryEntry]:
+    """Return every version of a key in the order of belief, with what became of it."""
+    return reading_again(lambda: _history(store, key))
+
+
+def _history(store: "Store", key: FactKey) -> list[FactHistoryEntry]:
+    # What was said before the versions and those before decisions, which are written the other
+    # way round: none is missing then.
+    said = [one for _, one in written(store.tables[ASSERTIONS].snapshot(), [key.id])]
+    view = FactsView(store.tables["facts"].snapshot())
+    rows = view.rows(key.scope, where_facts({"key_id": key.id}))
+    rows.sort(key=lambda row: (row["recorded_at"], row["ordinal"]))
+    decided = decisions(store, [key.id])
+    many = key.predicate in view.multi_valued
+    said += untold(said, [stored_version(row) for row in rows], decided, is_multi_valued=many)
+    return history_entries(rows, said, decided)
+
+
+def decisions(store: "Store", key_ids: Collection[str]) -> list[dict[str, Any]]:
+    """Return the rows of all decisions about some keys, in the order in which they were written."""
+    dataset = store.tables["verifications"].snapshot()
+    return to_pylist(rows_of_keys(dataset, "verifications", DECIDED, key_ids))
 
 
 def change(
@@ -122,17 +153,21 @@ def change(
     Returns:
         The result.
     """
-    facts = store.tables["facts"]
     with exclusive(store.location.root, WRITE):
-        result = with_retries(partial(_attempt, store, plan), what=what)
-    facts.tidy()
-    store.tables["verifications"].tidy()
+        result, plans = with_retries(partial(_attempt, store, plan), what=what)
+        # Last, because what was said follows from the versions, where its writer dies before.
+        write_down(store, [(one.key, said) for one in plans for said in one.assertions])
+    for name in ("facts", "verifications", ASSERTIONS):
+        store.tables[name].tidy()
+    store.upkeep_soon()
     return result
 
 
-def _attempt(store: "Store", plan: Callable[[FactsView], tuple[T, Sequence[KeyPlan]]]) -> T:
-    dataset = store.tables["facts"].fresh()
-    result, plans = plan(FactsView(dataset))
+def _attempt(
+    store: "Store", plan: Callable[[FactsView], tuple[T, Sequence[KeyPlan]]]
+) -> tuple[T, Sequence[KeyPlan]]:
+    view = FactsView(store.tables["facts"].fresh())
+    result, plans = plan(view)
     identity: dict[str, Any] = {"dim": store.embedder.dim, "embedder_id": store.embedder.id}
     # First, because a decision without its versions was never taken, but versions without it
     # would not say why.
@@ -140,25 +175,13 @@ def _attempt(store: "Store", plan: Callable[[FactsView], tuple[T, Sequence[KeyPl
     if decided.num_rows:
         table = store.tables["verifications"]
         table.sync(table.append(decided))
-    rows = version_rows(plans, **identity)
-    if rows.num_rows:
-        _write(store, dataset, rows, changes_some=any(one.retired for one in plans))
-    return result
-
-
-def _write(
-    store: "Store", dataset: lance.LanceDataset, rows: pa.Table, *, changes_some: bool
-) -> None:
-    table = store.tables["facts"]
-    if store.location.root is not None and not changes_some:
-        table.sync(table.append(rows))
-        return
-    # The ids are made of the key and the number of its versions: of two who found the same state,
-    # the second inserts an id that is there by then, which the engine refuses. It must not try
-    # again by itself, with a plan for a state that is gone.
-    merge = dataset.merge_insert(table_spec("facts").key).conflict_retries(0)
-    merge.when_matched_update_all().when_not_matched_insert_all().execute(rows)
-    table.sync(table.version)
+    pairs = [(one.key, version) for one in plans for version in (*one.retired, *one.inserted)]
+    if pairs:
+        # With its end each that is retired is written anew.
+        removed = view.places(version for one in plans for version in one.retired)
+        rows = version_rows(pairs, **identity)
+        exchange(store.tables["facts"], view.dataset, rows, removed=removed)
+    return result, plans
 
 
 def multi_valued(dataset: lance.LanceDataset) -> frozenset[str]:
@@ -184,30 +207,3 @@ def declare_multi_valued(store: "Store", predicates: Iterable[str]) -> None:
     with exclusive(store.location.root, WRITE):
         with_retries(declare, what="declaration of predicates")
         table.sync(table.version)
-
-
-def remove(store: "Store", memories: Mapping[Scope, Collection[str]]) -> None:
-    """Delete the facts that were taken from erased memories, and what was decided.
-
-    Args:
-        store: The lake.
-        memories: The ids of the memories, by their scope.
-    """
-    for name in ("facts", "verifications"):
-        _remove(store.tables[name], memories)
-
-
-def _remove(table: "Table", memories: Mapping[Scope, Collection[str]]) -> None:
-    ids = {one for some in memories.values() for one in some}
-    if not ids or not table.snapshot().count_rows():
-        return
-    sourced = parse_where({"source_memory_id": {"ne": ""}}, filter_kinds(table.name))
-    rows = table.read((*SCOPE_COLUMNS, "source_memory_id"), sourced, with_row_id=True)
-    wanted = pa.array(sorted(ids), pa.string())
-    named = rows.filter(pc.is_in(rows["source_memory_id"], value_set=wanted)).to_pylist()
-    gone = [
-        row["_rowid"]
-        for row in named
-        if row["source_memory_id"] in memories.get(Scope(*(row[n] for n in SCOPE_COLUMNS)), ())
-    ]
-    table.delete_rows(gone)

@@ -1,12 +1,10 @@
 """The ``ledger`` table: reading the chains of scopes, and linking new entries to their heads.
 
-Two writers must never link to the same head. The engine lets appends pass each other, so entries
-are committed as an update that names the table's last fragment, unchanged: whoever was second
-gets a conflict, reads the heads anew and links again. On a local disk a lock keeps writers from
-getting that far.
+Two writers must never link to the same head: entries are committed so that whoever was second gets
+a conflict, reads the heads anew and links again.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
@@ -15,9 +13,6 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from lance.commit import CommitConflictError
-from lance.file import LanceFileSession
-from lance.fragment import FragmentMetadata, write_fragments
 
 from ailake.core.chain import (
     BrokenEntry,
@@ -34,7 +29,7 @@ from ailake.core.ledger_rows import entries_of, entry_rows, scopes_of
 from ailake.core.recording import Latest, Records, Told
 from ailake.core.records import Scope
 from ailake.core.schema import SCOPE_COLUMNS, filter_kinds, table_spec
-from ailake.storage.columns import guard
+from ailake.storage.exchange import exchange
 from ailake.storage.locks import exclusive
 from ailake.storage.retries import with_retries
 from ailake.storage.table import IN_LIST, Table, payload, read_rows
@@ -211,52 +206,7 @@ def append_records(table: Table, root: Path | None, records: Records) -> None:
         dataset = table.snapshot()
         rows, _ = linked(records, heads_of(dataset, records))
         if rows.num_rows:
-            commit(table, dataset, rows)
+            exchange(table, dataset, rows)
 
     with exclusive(root, LEDGER):
         with_retries(attempt, what="append to ledger")
-
-
-def commit(table: Table, dataset: lance.LanceDataset, rows: pa.Table) -> int:
-    """Append rows that are linked to the heads of this version; return the version it made.
-
-    Raises:
-        CommitConflictError: Others have appended since; nothing was.
-    """
-    added = write_fragments(rows, dataset, mode="append")
-    guard(table, dataset)
-    transaction = lance.Transaction(read_version=dataset.version, operation=_update(dataset, added))
-    # A first commit has no fragment to name: it must find no other at all.
-    attempts = {} if len(dataset.get_fragments()) else {"max_retries": 0}
-    options = table.storage_options or None
-    try:
-        made = lance.LanceDataset.commit(
-            dataset.uri, transaction, storage_options=options, **attempts
-        )
-    except CommitConflictError:
-        session = LanceFileSession(dataset.uri, storage_options=options)
-        for path in _files(added):
-            session.delete_file(path)
-        raise
-    table.sync(int(made.version))
-    return int(made.version)
-
-
-def _update(
-    dataset: lance.LanceDataset, added: list[FragmentMetadata]
-) -> lance.LanceOperation.BaseOperation:
-    fragments = dataset.get_fragments()
-    if not fragments:
-        return lance.LanceOperation.Overwrite(dataset.schema, added)
-    return lance.LanceOperation.Update(
-        removed_fragment_ids=[],
-        updated_fragments=[fragments[-1].metadata],
-        new_fragments=added,
-        fields_modified=[],
-        fields_for_preserving_frag_bitmap=[],
-        update_mode="rewrite_rows",
-    )
-
-
-def _files(fragments: list[FragmentMetadata]) -> Iterator[str]:
-    return (f"data/{file.path}" for fragment in fragments for file in fragment.files)

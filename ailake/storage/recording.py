@@ -47,10 +47,10 @@ from ailake.core.recording import (
 )
 from ailake.core.records import Scope
 from ailake.core.rows import to_pylist
-from ailake.storage import decisions, facts
+from ailake.storage import decisions, fact_removal
+from ailake.storage.exchange import exchange
 from ailake.storage.ledger import (
     LEDGER,
-    commit,
     heads_of,
     keep_looked_to,
     latest_of,
@@ -266,7 +266,7 @@ class Recorder:
             made += [created, entries]
         whole = pa.concat_tables(made)
         if whole.num_rows:
-            known.version = commit(table, ledger, whole)
+            known.version = exchange(table, ledger, whole)
             known.heads = heads
             known.take_in(whole)
         return bool(whole.num_rows)
@@ -369,8 +369,10 @@ def _ends(
     for intent in over:
         if intent.source_row not in left:
             gone.setdefault(intent.scope, set()).add(intent.subject_id)
-    facts.remove(store, gone)
-    decisions.remove(store, gone)
+    if gone:
+        when = max(intent.timestamp for intent in over)
+        fact_removal.remove(store, gone, now=when)
+        decisions.remove(store, gone)
     return ends_of(over, left, _ids(), source_version=told_to)
 
 

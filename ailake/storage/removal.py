@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ailake.core.records import Scope
 from ailake.core.schema import SCOPE_COLUMNS
-from ailake.storage import decisions, facts
+from ailake.storage import decisions, fact_removal
 from ailake.storage.memories import scope_of
 from ailake.storage.passages import remove_orphans
 
@@ -43,7 +43,7 @@ def remove_rows(store: "Store", rows: pa.Table, *, now: datetime) -> None:
             store.recorder.announce(store, named, now=now)
             store.episodic.delete_rows(some["_rowid"].to_pylist())
             gone = {scope: set(ids.values()) for scope, ids in named.items()}
-            facts.remove(store, gone)
+            fact_removal.remove(store, gone, now=now)
             decisions.remove(store, gone)
         except (OSError, RuntimeError) as error:  # RuntimeError is the engine's
             error.add_note(

@@ -34,7 +34,7 @@ def waiting_cases(store: "Store") -> list[OpenCase]:
         return []
     # Versions before decisions, which are written the other way round: none is missing then.
     stored = _by_key(facts, FACTS, ids)
-    decided = _by_key(verifications, ("key_id", *DECIDED), ids)
+    decided = _by_key(verifications, DECIDED, ids)
     found: list[OpenCase] = []
     for key_id, rows in stored.items():
         key = FactKey(_scope(rows[0]), rows[0]["subject_id"], rows[0]["predicate"])
@@ -83,12 +83,12 @@ def act_on(
     key = case.key
 
     def plan(view: FactsView) -> tuple[T | None, list[KeyPlan]]:
-        versions = view.versions(key.scope, [key]).get(key, [])
-        rows = decisions(store, key)
+        versions = view.versions([key.id]).get(key, [])
+        rows = decisions(store, [key.id])
         present = [one for one in open_cases(key, versions, rows) if one.case_id == case.case_id]
         if not present:
             return None, []
-        planner = CasePlanner(key, versions, now=now)
+        planner = CasePlanner(key, versions, now=now, first_ordinal=view.first_ordinal)
         return act(planner, present[0], rows), [planner.plan()]
 
     return change(store, plan, what="verification of facts")
