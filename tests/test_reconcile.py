@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ailake.core import reconcile_batch
 from ailake.core.entities import EntityRef
 from ailake.core.reconcile import FactDecision, FactTriple, SpoEntry, classify_fact
 from ailake.core.reconcile_batch import classify_batch
@@ -172,13 +173,16 @@ def columns(facts: list[tuple[str, str, str, Window]], chunk: int) -> pa.Table:
     return pa.concat_tables([made[:chunk], made[chunk:]])
 
 
-@given(rows, rows, st.integers(0, 12))
+@given(rows, rows, st.integers(0, 12), st.sampled_from([0, 1, 3, 16]))
 def test_the_batch_decides_as_the_function_does(
     facts: list[tuple[str, str, str, Window]],
     prior: list[tuple[str, str, str, Window]],
     chunk: int,
+    deep: int,
 ) -> None:
-    got = classify_batch(columns(facts, chunk), columns(prior, chunk)).to_pylist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reconcile_batch, "_DEEP", deep)
+        got = classify_batch(columns(facts, chunk), columns(prior, chunk)).to_pylist()
     wanted = []
     for subject, predicate, value, span in facts:
         entries = [

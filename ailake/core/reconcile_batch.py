@@ -17,6 +17,9 @@ _NOOP, _APPEND, _SUPERSEDE = (_KINDS.index(kind) for kind in FactKind)
 _OPEN = np.iinfo(np.int64).max
 _SPARSE = 4
 
+# More known facts of a key than these are not compared with one by one.
+_DEEP = 16
+
 Ints = NDArray[np.int64]
 
 
@@ -44,15 +47,13 @@ def classify_batch(
     for rows, told in ((new, "new"), (prior, "prior")):
         _check_columns(rows, (*names, *(("fact_id",) if told == "prior" else ())), told=told)
     windows, known = _windows(new, told="new"), _windows(prior, told="prior")
-    keys, triples = _codes(new, prior, names)
+    keys, objects = _codes(new, prior, key), _codes(new, prior, ("object",))
     count = new.num_rows
+    is_known, losers = _compare(keys, objects, windows, known)
     kinds = np.full(count, _APPEND, np.int8)
-    there = np.zeros(triples.max(initial=-1) + 1, bool)
-    there[triples[count:]] = True
-    is_known = there[triples[:count]]
-    losers = _first_overlaps(keys, windows, known, np.flatnonzero(~is_known))
-    kinds[is_known] = _NOOP
     kinds[losers >= 0] = _SUPERSEDE
+    kinds[is_known] = _NOOP
+    losers[is_known] = -1
     places = pa.array(losers, mask=losers < 0)
     return pa.table(
         {
@@ -62,42 +63,68 @@ def classify_batch(
     )
 
 
-def _first_overlaps(
-    keys: Ints, new: tuple[Ints, Ints], known: tuple[Ints, Ints], places: NDArray[np.intp]
-) -> Ints:
-    """Return for each new fact the place of the first known one that overlaps it, or -1.
+def _compare(
+    keys: Ints, objects: Ints, new: tuple[Ints, Ints], known: tuple[Ints, Ints]
+) -> tuple[NDArray[np.bool_], Ints]:
+    """Return which new facts are known, and the place of the first that each overlaps, or -1.
 
     Args:
-        keys: Of the new facts and then the known ones, dense codes.
+        keys: Of the new facts and then the known ones, small codes.
+        objects: The same.
         new: Starts and ends.
         known: The same.
-        places: The new facts that are asked about.
     """
     count = len(new[0])
-    losers = np.full(count, -1, np.int64)
-    grouped = np.argsort(keys[count:], kind="stable")
+    losers, is_known = np.full(count, -1, np.int64), np.zeros(count, np.bool_)
+    grouped = _grouped(keys[count:])
     sizes = np.bincount(keys[count:], minlength=keys.max(initial=-1) + 1)
     begins = np.cumsum(sizes) - sizes
+    places = np.flatnonzero(sizes[keys[:count]])
+    depths, firsts = sizes[keys[places]], begins[keys[places]]
+    deep = places[depths > _DEEP]
+    is_known[deep] = _are_known(keys, objects, deep, count)
     depth = 0
     # One known fact of each key at a time: few keys have many, and memory stays at one per row.
-    while len(places := places[sizes[keys[places]] > depth]):
-        candidates = grouped[begins[keys[places]] + depth]
+    while len(places):
+        candidates = grouped[firsts + depth]
+        is_known[places] |= objects[places] == objects[count + candidates]
         overlap = (new[0][places] < known[1][candidates]) & (known[0][candidates] < new[1][places])
+        overlap &= losers[places] < 0
         losers[places[overlap]] = candidates[overlap]
-        places = places[~overlap]
         depth += 1
-    return losers
+        # Of a key with many, what is known is known by now.
+        is_done = is_known[places] | ((depths > _DEEP) & (losers[places] >= 0))
+        left = (depths > depth) & ~is_done
+        places, depths, firsts = places[left], depths[left], firsts[left]
+    return is_known, losers
 
 
-def _codes(new: pa.Table, prior: pa.Table, names: Sequence[str]) -> tuple[Ints, Ints]:
-    """Return codes of the keys, and of the keys with their objects, new before prior."""
+def _grouped(keys: Ints) -> Ints:
+    """Return the places of small codes in their order, in that of the places for each."""
+    # Twice as fast as a stable sort of places.
+    bits = np.int64(max(len(keys) - 1, 1)).item().bit_length()
+    placed = (keys << bits) | np.arange(len(keys))
+    placed.sort()
+    return np.asarray(placed & ((1 << bits) - 1), np.int64)
+
+
+def _are_known(
+    keys: Ints, objects: Ints, places: NDArray[np.intp], count: int
+) -> NDArray[np.bool_]:
+    """Tell of new facts whose keys have many known ones whether one has the same object."""
+    width = objects.max(initial=0) + 1
+    among = np.isin(keys[count:], keys[places])
+    triples = keys[count:][among] * width + objects[count:][among]
+    return np.isin(keys[places] * width + objects[places], triples)
+
+
+def _codes(new: pa.Table, prior: pa.Table, names: Sequence[str]) -> Ints:
+    """Return codes of the columns together, new before prior."""
     columns = [pa.chunked_array([*new[name].chunks, *prior[name].chunks]) for name in names]
     codes = _dense(columns[0])
-    keys = codes
     for column in columns[1:]:
-        keys, other = codes, _dense(column)
-        codes = _paired(codes, other)
-    return keys, codes
+        codes = _paired(codes, _dense(column))
+    return codes
 
 
 def _paired(one: Ints, two: Ints) -> Ints:
