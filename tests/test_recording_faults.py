@@ -13,8 +13,7 @@ import pytest
 from recorded import DAY, check, told
 
 import ailake
-from ailake.storage import ledger as chains
-from ailake.storage import recording, shared
+from ailake.storage import exchange, recording, shared
 from ailake.storage.table import Table
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -65,8 +64,8 @@ STEPS: dict[str, tuple[object, str, str]] = {
     "the change": (Table, "upsert", "episodic"),
     "the removal": (Table, "delete_rows", "episodic"),
     "the journal's removal": (Table, "delete_rows", "accesses"),
-    "the ledger's rows": (chains, "write_fragments", ""),
-    "the ledger's commit": (recording, "commit", ""),
+    "the ledger's rows": (exchange, "write_fragments", ""),
+    "the ledger's commit": (recording, "exchange", ""),
     "the upkeep of the ledger": (Table, "tidy", "ledger"),
 }
 VERBS: dict[str, Callable[[ailake.Memory], object]] = {
@@ -117,7 +116,7 @@ def test_who_dies_at_any_step_leaves_each_event_once(
 KILLED = """
 import os, signal, sys
 import ailake
-from ailake.storage import ledger, recording
+from ailake.storage import exchange, recording
 from ailake.storage.table import Table
 
 uri, step = sys.argv[1:]
@@ -135,10 +134,10 @@ elif step == "removed":
     real = Table.delete_rows
     Table.delete_rows = lambda *arguments: (real(*arguments), die())
 elif step == "written":
-    ledger.guard = die
+    exchange.guard = die
 elif step == "committed":
-    commit = recording.commit
-    recording.commit = lambda *arguments: (commit(*arguments), die())
+    whole = recording.exchange
+    recording.exchange = lambda *arguments: (whole(*arguments), die())
 if step in ("announced", "removed"):
     memory.forget("t")
 else:
