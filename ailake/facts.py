@@ -82,8 +82,9 @@ class Facts:
         def plan(view: stored.FactsView) -> tuple[list[FactDecision], list[KeyPlan]]:
             refuse_lost_links(self.store, self.scope, linked)
             keys = list(dict.fromkeys(key for key, _ in keyed))
-            known, at = view.versions([key.id for key in keys]), clock.resolve_now(moment)
-            planners = {key: self._planner(key, known.get(key, ()), view, now=at) for key in keys}
+            known, rules = view.versions([key.id for key in keys]), view.rules()
+            at = clock.resolve_now(moment)
+            planners = {key: self._planner(key, known.get(key, ()), rules, now=at) for key in keys}
             decisions = [
                 planners[key].take(one, entity_of(one.object, name="object").id)
                 for key, one in keyed
@@ -212,7 +213,7 @@ class Facts:
                 raise NotFoundError(f"no fact {fact_id!r} in {self.scope}")
             key = FactKey(self.scope, rows[0]["subject_id"], rows[0]["predicate"])
             known = view.versions([key.id])[key]
-            planner = self._planner(key, known, view, now=clock.resolve_now(moment))
+            planner = self._planner(key, known, view.rules(), now=clock.resolve_now(moment))
             gone = {one.version_id: one.retired_at for one in planner.retract(fact_id, reason)}
             retired = [
                 replace(fact_version(row), retired_at=gone[row["version_id"]])
@@ -230,7 +231,7 @@ class Facts:
         self,
         key: FactKey,
         known: Sequence[StoredVersion],
-        view: stored.FactsView,
+        rules: stored.Rules,
         *,
         now: datetime,
     ) -> KeyPlanner:
@@ -239,8 +240,8 @@ class Facts:
             known,
             now=now,
             verifier=self.verifiers.get(key.predicate, self.verifier),
-            multi_valued=key.predicate in view.multi_valued,
-            first_ordinal=view.first_ordinal,
+            multi_valued=key.predicate in rules.multi_valued,
+            first_ordinal=rules.first_ordinal,
         )
 
 

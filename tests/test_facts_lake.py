@@ -12,6 +12,7 @@ import ailake
 from ailake import InvalidInputError
 from ailake.clock import utc_now
 from ailake.maintenance import ForgetJob
+from ailake.storage.indexes import due_indexes, indexes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,3 +136,35 @@ def test_a_fact_that_comes_back_names_who_lost(facts: ailake.Facts) -> None:
     (again,) = facts.assert_([works("A", 2020)], now=NOW)
     assert (again.kind, again.loser_fact_id) == ("noop", lost.fact_id)
     assert [version.object for version in facts.find("Ana", now=NOW)] == ["A"]
+
+
+def test_many_facts_are_found_by_indexes_that_are_kept_current(
+    lake: ailake.Lake, facts: ailake.Facts
+) -> None:
+    many = [works("A", 2010, subject=f"person {n}") for n in range(1_100)]
+    facts.assert_(many, now=NOW)
+    lake.flush()
+    made = {
+        name: indexes_of(lake.store.tables[name].snapshot()) for name in ("facts", "assertions")
+    }
+    assert {name: [one.name for one in some] for name, some in made.items()} == {
+        "facts": ["fact_id_idx", "key_id_idx", "subject_id_idx"],
+        "assertions": ["key_id_idx"],
+    }
+    # Some that the indexes know, and some that they lack.
+    (decision,) = facts.assert_([works("B", 2015, subject="person 7")], now=NOW + HOUR)
+    assert decision.kind == "supersede"
+    for known in ("person 7", "person 8"):
+        found = facts.find(known, as_of=year(2012), now=NOW + HOUR)
+        assert [version.object for version in found] == ["A"]
+    lake.table("facts").optimize()
+    assert [v.object for v in facts.find("person 7", "works_at", now=NOW + HOUR)] == ["B"]
+    assert len(facts.history("person 7", "works_at")) == 3
+    assert len(facts.retract(decision.fact_id, "wrong", now=NOW + HOUR)) == 1
+    facts.assert_([works("C", 2020, subject=person.subject) for person in many], now=NOW + HOUR)
+    lake.flush()
+    assert due_indexes(lake.store.tables["facts"]) == ()
+    plan = lake.store.tables["facts"].snapshot().scanner(filter="key_id = 'x'").explain_plan()
+    assert "ScalarIndexQuery" in plan
+    assert len(facts.find(as_of=year(2012), now=NOW + HOUR)) == 1_100
+    assert lake.verify() == ()

@@ -15,7 +15,7 @@ from ailake.core.indexing import (
 )
 from ailake.core.schema import TABLES
 
-LIGHT = st.sampled_from([IndexKind.TEXT, IndexKind.BITMAP])
+LIGHT = st.sampled_from([IndexKind.TEXT, IndexKind.BITMAP, IndexKind.KEY])
 COVERAGES = st.builds(
     Coverage,
     st.integers(0, 2_000_000),

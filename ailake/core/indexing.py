@@ -17,15 +17,22 @@ MOST_VECTORS_BEHIND = 0.1
 
 
 class IndexKind(StrEnum):
-    """What an index does.
+    """What an index does; a key finds rows by what never changes of a row.
 
     ``other`` is what someone else has made: a B-tree, for example.
     """
 
     TEXT = "text"
     BITMAP = "bitmap"
+    KEY = "key"
     VECTOR = "vector"
     OTHER = "other"
+
+
+_LIGHT = (IndexKind.TEXT, IndexKind.BITMAP, IndexKind.KEY)
+
+# Columns that keys are on.
+KEYS = frozenset({"key_id", "subject_id", "fact_id"})
 
 
 class Upkeep(IntEnum):
@@ -53,6 +60,13 @@ class IndexSpec:
 # rows each, a search takes 94 ms with none, 87 with those of agent and state, 7 with all. Ids have
 # none, because a resident index finds them.
 ALWAYS: dict[str, tuple[IndexSpec, ...]] = {
+    "facts": (
+        IndexSpec("key_id", IndexKind.KEY),
+        IndexSpec("subject_id", IndexKind.KEY),
+        IndexSpec("fact_id", IndexKind.KEY),
+    ),
+    "verifications": (IndexSpec("key_id", IndexKind.KEY),),
+    "assertions": (IndexSpec("key_id", IndexKind.KEY),),
     "episodic": (
         IndexSpec("chunk_text", IndexKind.TEXT),
         IndexSpec("agent_id", IndexKind.BITMAP),
@@ -102,7 +116,7 @@ def upkeep_of(kind: IndexKind, coverage: Coverage) -> Upkeep:
     and what a memory's state was must not be found.
     """
     behind = coverage.unindexed_rows
-    if kind not in {IndexKind.TEXT, IndexKind.BITMAP}:
+    if kind not in _LIGHT:
         share = coverage.indexed_rows * MOST_VECTORS_BEHIND
         return Upkeep.MERGE if behind > max(MIN_VECTORS_BEHIND, share) else Upkeep.NOTHING
     most = 1 if kind is IndexKind.BITMAP else MOST_SEGMENTS
@@ -111,7 +125,7 @@ def upkeep_of(kind: IndexKind, coverage: Coverage) -> Upkeep:
     if behind <= MOST_BEHIND:
         return Upkeep.NOTHING
     is_new = coverage.indexed_rows > 0 and not coverage.has_moved
-    return Upkeep.APPEND if kind is IndexKind.TEXT and is_new else Upkeep.MERGE
+    return Upkeep.APPEND if kind is not IndexKind.BITMAP and is_new else Upkeep.MERGE
 
 
 def together(wanted: Sequence[Upkeep]) -> Upkeep:

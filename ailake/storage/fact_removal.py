@@ -93,10 +93,11 @@ def _attempt(
     view = FactsView(store.tables["facts"].fresh())
     left = _left(store, view, keys, memories)
     write_down(store, [(one.key, missing) for one in left for missing in one.missing])
+    first_ordinal = view.rules().first_ordinal
     plans = [
         forgotten(
             one.key, one.versions, one.said, memories.get(one.key.scope, ()), now=now,
-            first_ordinal=view.first_ordinal,
+            first_ordinal=first_ordinal,
         )
         for one in left
     ]  # fmt: skip
@@ -108,7 +109,7 @@ def _left(store: "Store", view: FactsView, keys: Collection[str], memories: Memo
     """Return what others than the memories said about each key."""
     said = written(store.tables[ASSERTIONS].fresh(), keys)
     versions, decided = view.versions(keys), decisions(store, keys)
-    many = view.multi_valued
+    many = view.rules().multi_valued
     left = []
     for key in dict.fromkeys([*versions, *(key for key, _ in said)]):
         own, key_id = [one for other, one in said if other == key], key.id
@@ -132,7 +133,7 @@ def _commit(store: "Store", view: FactsView, plans: Sequence[Forgotten]) -> None
         one.ordinal for plan in plans for one in plan.replaced if one.version_id in plan.gone
     ]
     first = max(ordinals, default=-1) + 1
-    if first > view.first_ordinal:
+    if first > view.rules().first_ordinal:
         # Before they are gone: to have skipped some does no harm.
         table.fresh().update_config({FIRST_ORDINAL_KEY: str(first)})
     identity = store.embedder

@@ -51,27 +51,35 @@ _NULLABLE = ("valid_to", "retired_at")
 
 
 @dataclass(frozen=True, slots=True)
+class Rules:
+    """What holds for all keys.
+
+    Attributes:
+        multi_valued: The predicates of which a subject may have several objects at once.
+        first_ordinal: The first that no version which was removed has had, whatever its key.
+    """
+
+    multi_valued: frozenset[str]
+    first_ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
 class FactsView:
     """One version of ``facts``, to plan changes upon."""
 
     dataset: lance.LanceDataset
     _addresses: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def multi_valued(self) -> frozenset[str]:
-        """The predicates of which a subject may have several objects at once."""
-        return multi_valued(self.dataset)
+    def rules(self) -> Rules:
+        """Return what the table says about all keys."""
+        ordinal = int(self.dataset.config().get(FIRST_ORDINAL_KEY, 0))
+        return Rules(multi_valued(self.dataset), ordinal)
 
     def rows(self, scope: Scope, where: Predicate) -> list[dict[str, Any]]:
         """Return the rows of a scope's versions, by subject, predicate, beginning and order."""
         rows = to_pylist(read_rows(self.dataset, FACTS, conjunction(_wall(scope), where)))
         order = ("subject_id", "predicate", "valid_from", "ordinal")
         return sorted(rows, key=lambda row: tuple(row[name] for name in order))
-
-    @property
-    def first_ordinal(self) -> int:
-        """The first ordinal that no version that was removed has had, whatever its key."""
-        return int(self.dataset.config().get(FIRST_ORDINAL_KEY, 0))
 
     def versions(self, key_ids: Collection[str]) -> dict[FactKey, list[StoredVersion]]:
         """Return all versions of some keys, retired ones too, in one read."""
@@ -126,7 +134,7 @@ def _history(store: "Store", key: FactKey) -> list[FactHistoryEntry]:
     rows = view.rows(key.scope, where_facts({"key_id": key.id}))
     rows.sort(key=lambda row: (row["recorded_at"], row["ordinal"]))
     decided = decisions(store, [key.id])
-    many = key.predicate in view.multi_valued
+    many = key.predicate in view.rules().multi_valued
     said += untold(said, [stored_version(row) for row in rows], decided, is_multi_valued=many)
     return history_entries(rows, said, decided)
 

@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 
 from ailake.core.indexing import (
     ALWAYS,
+    KEYS,
+    MOST_BEHIND,
     TEXT_OPTIONS,
     Coverage,
     IndexKind,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 _ALL_SEGMENTS = 1_000_000
 
+_MADE_AS = {IndexKind.TEXT: "INVERTED", IndexKind.BITMAP: "BITMAP", IndexKind.KEY: "BTREE"}
 _KINDS = {"Inverted": IndexKind.TEXT, "Bitmap": IndexKind.BITMAP}
 
 # Both are kept by the engine for every row: they differ once the row was changed.
@@ -75,7 +78,13 @@ def missing_indexes(table_name: str, dataset: lance.LanceDataset) -> list[IndexS
     One that someone has made with other options counts.
     """
     present = {(*index.field_names, _kind(index)) for index in dataset.describe_indices()}
-    return [spec for spec in ALWAYS.get(table_name, ()) if (spec.column, spec.kind) not in present]
+    wanted = ALWAYS.get(table_name, ())
+    lacking = [spec for spec in wanted if (spec.column, spec.kind) not in present]
+    # As long as an index may lack them all, there need be none.
+    too_small = any(spec.kind is IndexKind.KEY for spec in lacking) and (
+        dataset.count_rows() <= MOST_BEHIND
+    )
+    return [spec for spec in lacking if not (too_small and spec.kind is IndexKind.KEY)]
 
 
 def keep_current(table: "Table") -> bool:
@@ -118,13 +127,9 @@ def _missing(table: "Table") -> list[IndexSpec]:
 def _make_missing(table: "Table") -> None:
     # Another process may have made some meanwhile.
     for spec in _missing(table):
-        is_text = spec.kind is IndexKind.TEXT
-        table.fresh().create_scalar_index(
-            spec.column,
-            "INVERTED" if is_text else "BITMAP",
-            name=spec.name,
-            **(TEXT_OPTIONS if is_text else {}),
-        )
+        options = TEXT_OPTIONS if spec.kind is IndexKind.TEXT else {}
+        made_as = _MADE_AS[spec.kind]
+        table.fresh().create_scalar_index(spec.column, made_as, name=spec.name, **options)
 
 
 def _update(table: "Table") -> None:
@@ -144,8 +149,9 @@ def _update(table: "Table") -> None:
 def _due(dataset: lance.LanceDataset) -> list[tuple[list[str], Upkeep]]:
     """Return the names of indexes to bring up to date, those of one commit together, and how."""
     found = indexes_of(dataset)
-    bitmaps = [index for index in found if index.kind is IndexKind.BITMAP]
-    groups = [bitmaps, *([index] for index in found if index not in bitmaps)]
+    many = [[i for i in found if i.kind is kind] for kind in (IndexKind.BITMAP, IndexKind.KEY)]
+    single = [index for index in found if not any(index in group for group in many)]
+    groups = [*many, *([index] for index in single)]
     due = [
         ([index.name for index in group], together([_wanted(dataset, index) for index in group]))
         for group in groups
@@ -184,4 +190,6 @@ def _index(dataset: lance.LanceDataset, index: Any) -> TableIndex:
 def _kind(index: Any) -> IndexKind:
     if index.index_type in _KINDS:
         return _KINDS[index.index_type]
+    if index.index_type == "BTree" and KEYS.issuperset(index.field_names):
+        return IndexKind.KEY
     return IndexKind.VECTOR if index.field_names == ["embedding"] else IndexKind.OTHER
