@@ -109,6 +109,19 @@ def test_every_swap_is_found(places: list[int]) -> None:
     assert found.sequence == min(places)
 
 
+@given(st.lists(st.integers(0, 5), max_size=8).filter(lambda some: some != [0, 1, 2, 3, 4, 5]))
+def test_every_other_arrangement_is_found(places: list[int]) -> None:
+    """Moved, left out and repeated in any way, numbered anew or not, against a pinned head."""
+    entries = chain(6)
+    arranged = [entries[place] for place in places]
+    numbered = [replace(entry, sequence=place) for place, entry in enumerate(arranged)]
+    for some in (arranged, numbered):
+        broken = verify(SCOPE, some, head=head_of(entries))
+        assert broken is not None
+        first = next((n for n, place in enumerate(places) if n != place), len(places))
+        assert broken.sequence == first
+
+
 @given(st.sets(st.integers(0, 5), min_size=1))
 def test_every_deletion_is_found(gone: set[int]) -> None:
     """Those at the end only by a head that was pinned."""

@@ -49,6 +49,17 @@ def test_the_life_of_a_memory(lake: ailake.Lake, memory: ailake.Memory) -> None:
     assert entries[5].payload_hash == entries[6].payload_hash == entries[4].payload_hash
 
 
+def test_a_decay_run_keeps_when_a_change_was_made(lake: ailake.Lake, memory: ailake.Memory) -> None:
+    """It counts repetitions in, which freshen the column that tells."""
+    lake.store.drainer.stop()
+    memory.remember("tea", id="t", now=NOW)
+    memory.update("t", importance=0.9, now=NOW + DAY)
+    memory.remember("tea", now=NOW + 2 * DAY)
+    MemoryDecayJob(lake).run(NOW + 3 * DAY)
+    assert memory.get("t", now=NOW + 3 * DAY).updated_at == NOW + 2 * DAY
+    assert [entry.timestamp for entry in check(lake)] == [NOW, NOW + DAY]
+
+
 def test_no_text_is_in_the_ledger(lake: ailake.Lake, memory: ailake.Memory) -> None:
     memory.remember("a very telling text", metadata={"topic": "telling"}, now=NOW)
     lake.flush()

@@ -138,6 +138,8 @@ class MemoryDecayJob:
             entries = self._store.journal.known()
         else:
             self._store.settle()
+            # What a repetition freshens says when a change was made that the ledger has not told.
+            self._store.record_if_possible()
         run = _Run(nanoseconds(now), self._recency, through, entries)
         with progress_bar(
             "decaying", total=table.snapshot().count_rows(), shown=progress
