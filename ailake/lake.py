@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ailake import clock
 from ailake.backup import BackupReport, backup_store
 from ailake.core.drafts import check_label
+from ailake.core.instants import as_utc
 from ailake.core.records import Scope
 from ailake.core.schema import SCOPE_COLUMNS, table_spec
 from ailake.embed import Embedder, StoredEmbedder, resolve_embedder
@@ -165,6 +166,34 @@ class Lake:
 
         more = self.store.drained_later if name == "episodic" else None
         return lazy_frame(self._table(name), self.store.journal, more=more)
+
+    def facts_at(
+        self,
+        *,
+        as_of: datetime | None = None,
+        known_at: datetime | None = None,
+        now: datetime | None = None,
+    ) -> "pl.LazyFrame":
+        """Return the facts of all scopes that hold at one instant, as was believed at another.
+
+        Args:
+            as_of: When they are to hold; default: now.
+            known_at: What was believed then; default: what is believed now.
+            now: The present, timezone-aware; default: by the clock.
+
+        Returns:
+            A polars lazy frame with the columns of ``facts``, a row per version.
+
+        Raises:
+            InvalidInputError: A datetime is naive.
+        """
+        from ailake.storage.fact_frames import facts_frame  # noqa: PLC0415 (brings polars)
+
+        self.store.ensure_open()
+        holds, believed = clock.resolve_now(now if as_of is None else as_of), known_at or now
+        if believed is not None:
+            believed = as_utc(believed, name="known_at")
+        return facts_frame(self.store, as_of=holds, known_at=believed)
 
     def table(self, name: str) -> Any:
         """Return the LanceDB table itself."""

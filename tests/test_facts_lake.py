@@ -66,6 +66,25 @@ def test_polars_reads_them(lake: ailake.Lake, facts: ailake.Facts) -> None:
     assert {table.name: table.rows for table in lake.stats().tables}["facts"] == 3
 
 
+def test_polars_sees_what_find_does_on_both_axes(lake: ailake.Lake, facts: ailake.Facts) -> None:
+    other = lake.facts("other")
+    facts.assert_([works("A", 2010), works("A", 2010, 2012, subject="Bo")], now=NOW)
+    other.assert_([works("A", 2011)], now=NOW + HOUR)
+    facts.assert_([works("B", 2015)], now=NOW + HOUR)
+    for as_of in (year(2009), year(2010), year(2012), year(2015)):
+        for known_at in (NOW - HOUR, NOW, NOW + HOUR, None):
+            found = lake.facts_at(as_of=as_of, known_at=known_at).collect()
+            wanted = [
+                version.version_id
+                for one in (facts, other)
+                for version in one.find(as_of=as_of, known_at=known_at)
+            ]
+            assert sorted(found["version_id"]) == sorted(wanted)
+    assert lake.facts_at(now=NOW).select("object").collect()["object"].to_list() == ["A"]
+    with pytest.raises(InvalidInputError, match="known_at"):
+        lake.facts_at(known_at=NOW.replace(tzinfo=None))
+
+
 def test_verify_names_broken_facts(lake: ailake.Lake, facts: ailake.Facts) -> None:
     facts.assert_([works("A", 2010)], now=NOW)
     rows = lake.table("facts").to_arrow().to_pylist()

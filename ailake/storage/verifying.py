@@ -88,7 +88,7 @@ def act_on(
         present = [one for one in open_cases(key, versions, rows) if one.case_id == case.case_id]
         if not present:
             return None, []
-        planner = CasePlanner(key, versions, now=now, first_ordinal=view.first_ordinal)
+        planner = CasePlanner(key, versions, now=now, first_ordinal=view.rules().first_ordinal)
         return act(planner, present[0], rows), [planner.plan()]
 
     return change(store, plan, what="verification of facts")
