@@ -27,7 +27,8 @@ from ailake.reading import AsyncMemoryReader, MemoryReader
 from ailake.storage import memories
 from ailake.storage.table import in_lists, read_rows
 from ailake.storage.view import ReadView
-from ailake.writing import Writer
+from ailake.telemetry import traced
+from ailake.writing import Writer, told
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Memory(MemoryReader):
         """The same verbs as coroutines."""
         return AsyncMemory(self)
 
+    @traced("ailake.remember", told)
     def remember(
         self,
         text: str,
@@ -107,6 +109,7 @@ class Memory(MemoryReader):
         draft = Draft.of(text, default_session=self.session_id, **given)
         return self._write_few([draft], judge=judge, now=now)[0]
 
+    @traced("ailake.remember_many", told)
     def remember_many(
         self,
         items: Items,
@@ -143,6 +146,7 @@ class Memory(MemoryReader):
                 given.drafts, given.vectors, judge=judge, now=instant, advance=advance
             )
 
+    @traced("ailake.add_messages", told)
     def add_messages(
         self,
         messages: Iterable[Mapping[str, Any]],

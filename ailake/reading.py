@@ -21,12 +21,13 @@ from ailake.core.reranking import Reranker
 from ailake.embed import Embedder, check_vector, embed_query
 from ailake.errors import InvalidInputError, NotFoundError
 from ailake.hits import Hits
-from ailake.recalling import recall
+from ailake.recalling import recall, told
 from ailake.storage import memories
 from ailake.storage.question import Mode, Question
 from ailake.storage.retries import reading_again
 from ailake.storage.store import Store
 from ailake.storage.view import ReadView
+from ailake.telemetry import traced
 
 MAX_LIMIT = 10_000
 
@@ -68,6 +69,7 @@ class MemoryReader:
         """The same verbs as coroutines."""
         return AsyncMemoryReader(self)
 
+    @traced("ailake.recall", told)
     def recall(
         self,
         query: str | Sequence[float] | NDArray[np.floating[Any]],

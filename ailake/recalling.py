@@ -1,7 +1,9 @@
 """Recall: candidates from the store, exact scores over them, stage two, payload of the winners."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import isnan
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +24,7 @@ from ailake.storage.scan import scan_held
 from ailake.storage.search import SCORING_COLUMNS
 from ailake.storage.turns import turns_of
 from ailake.storage.view import ReadView
+from ailake.telemetry import Told, Value
 
 # A list of words begins at this length, and is made so much longer where it proves too short.
 _FIRST = 1_000
@@ -56,6 +59,28 @@ def recall(view: ReadView, question: Question, *, limit: int, exact: bool) -> Hi
         scored = reranked(scored, order, relevance)
         order = scored.order(pool, order)
     return Hits(tuple(_hits(view, pool, scored, order[:limit])), found.report)
+
+
+def told(hits: Hits, given: Mapping[str, Any]) -> Told:
+    """Return what telemetry is told of a recall.
+
+    Args:
+        hits: Its hits.
+        given: The keyword arguments of ``recall``.
+    """
+    report = hits.report
+    labels: dict[str, Value] = {
+        "ailake.mode": str(given.get("mode", Mode.HYBRID)),
+        "ailake.exact": report.exact,
+        "ailake.index": report.index_kind,
+    }
+    attributes = {
+        "ailake.hits": len(hits),
+        "ailake.scored": report.scored,
+        "ailake.bound_held": report.bound_held,
+        "ailake.counted": hits.counted,
+    }
+    return Told(labels, attributes)
 
 
 def _texts(pool: Pool, places: Places) -> list[str]:

@@ -1,8 +1,10 @@
 """Writing drafts: decide, embed what is new, decide again under a lock, then log or commit."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +24,7 @@ from ailake.storage.memories import known_outcomes, live_duplicates
 from ailake.storage.store import Store
 from ailake.storage.streams import Stream
 from ailake.storage.view import ReadView
+from ailake.telemetry import Told, Value
 
 # One commit makes one fragment, and large fragments keep decay and search fast.
 COMMIT_ROWS = 131_072
@@ -216,6 +219,18 @@ class Writer:
             )
             for addition in plan.additions
         ]
+
+
+def told(outcomes: Remembered | Sequence[Remembered], _: Mapping[str, Any]) -> Told:
+    """Return what telemetry is told of memories that were given."""
+    if isinstance(outcomes, Remembered):
+        decision = outcomes.decision.value
+        labels: dict[str, Value] = {"ailake.decision": decision}
+        labels["ailake.repeated"] = outcomes.repeated
+        return Told(labels, decisions={decision: 1})
+    counted = Counter(outcome.decision.value for outcome in outcomes)
+    each = {f"ailake.decisions.{decision}": count for decision, count in counted.items()}
+    return Told(attributes={"ailake.memories": len(outcomes), **each}, decisions=counted)
 
 
 def with_taken(outcomes: Iterable[Remembered], taken: Mapping[str, Remembered]) -> list[Remembered]:

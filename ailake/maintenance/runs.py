@@ -15,6 +15,7 @@ from ailake.core.job_runs import JobRun, RunStatus, error_text, figures
 from ailake.errors import AilakeError, InvalidInputError, ReadOnlyError
 from ailake.storage.job_runs import append_run
 from ailake.storage.store import Store
+from ailake.telemetry import Operation, Told, operation
 
 logger = logging.getLogger(__name__)
 
@@ -55,18 +56,20 @@ def recorded(name: str) -> Callable[[_Run[J, P, R]], _Run[J, P, R]]:
     def decorate(run: _Run[J, P, R]) -> _Run[J, P, R]:
         @wraps(run)
         def record(job: J, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            begun = _Begun(job._store, name, job.options, is_dry=bool(kwargs.get("dry_run")))  # noqa: SLF001
-            token = _is_within.set(True)
-            try:
-                report = run(job, *args, **kwargs)
-            except (InvalidInputError, ReadOnlyError):
-                raise
-            except BaseException as error:
-                begun.end(RunStatus.FAILED, error=error_text(error))
-                raise
-            finally:
-                _is_within.reset(token)
-            begun.end(RunStatus.DONE, report=figures(report))
+            is_dry = bool(kwargs.get("dry_run"))
+            with operation(f"ailake.job.{name}") as traced:
+                begun = _Begun(job._store, name, job.options, traced, is_dry=is_dry)  # noqa: SLF001
+                token = _is_within.set(True)
+                try:
+                    report = run(job, *args, **kwargs)
+                except (InvalidInputError, ReadOnlyError):
+                    raise
+                except BaseException as error:
+                    begun.end(RunStatus.FAILED, error=error_text(error))
+                    raise
+                finally:
+                    _is_within.reset(token)
+                begun.end(RunStatus.DONE, report=figures(report))
             return report
 
         return record
@@ -76,7 +79,8 @@ def recorded(name: str) -> Callable[[_Run[J, P, R]], _Run[J, P, R]]:
 
 def record_skipped(store: Store, name: str, options: Mapping[str, object], *, why: str) -> None:
     """Record that a job was due and did not begin."""
-    _Begun(store, name, options).end(RunStatus.SKIPPED, error=why)
+    with operation(f"ailake.job.{name}") as traced:
+        _Begun(store, name, options, traced).end(RunStatus.SKIPPED, error=why)
 
 
 @dataclass(slots=True)
@@ -86,6 +90,7 @@ class _Begun:
     store: Store
     job: str
     options: Mapping[str, object]
+    traced: Operation
     is_dry: bool = False
     is_part: bool = field(default_factory=_is_within.get)
     started_at: datetime = field(default_factory=clock.utc_now)
@@ -107,6 +112,7 @@ class _Begun:
         )
         if not (self.is_dry or self.is_part):
             _append_if_possible(self.store, run)
+        self.traced.tell(_told(run, is_dry=self.is_dry))
         self._log(run)
 
     def _log(self, run: JobRun) -> None:
@@ -120,6 +126,16 @@ class _Begun:
         logger.log(
             level, "job %s %s in %.3f s%s", run.job, run.status, run.seconds, told, extra=fields
         )
+
+
+def _told(run: JobRun, *, is_dry: bool) -> Told:
+    labels = {"ailake.status": run.status.value, "ailake.dry_run": is_dry}
+    numbers = {
+        f"ailake.report.{name}": value
+        for name, value in run.report.items()
+        if isinstance(value, int | float)
+    }
+    return Told(labels, {"ailake.run_id": run.id, **numbers})
 
 
 def _append_if_possible(store: Store, run: JobRun) -> None:

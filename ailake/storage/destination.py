@@ -16,7 +16,7 @@ from ailake.storage.locks import FOLDER, LockedError, exclusive, remove_held
 from ailake.storage.syncing import sync
 from ailake.storage.unfinished import MARKER, entries, session
 
-log = logging.getLogger("ailake")
+log = logging.getLogger(__name__)
 
 _RECEIVING = "receive"
 

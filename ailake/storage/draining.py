@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ailake.core.records import Scope
     from ailake.storage.store import Store
 
-logger = logging.getLogger("ailake")
+logger = logging.getLogger(__name__)
 
 # A drain's commit says with this when each of its rows was logged.
 LOGGED_AT_KEY = "ailake.logged_at"

@@ -14,7 +14,7 @@ from ailake.storage.locks import DECAY, exclusive, is_held, lifeline
 from ailake.storage.retries import StaleSnapshotError, reading_again, with_retries
 from ailake.storage.table import Table
 
-log = logging.getLogger("ailake")
+log = logging.getLogger(__name__)
 
 # No name that a user may give to a tag begins so.
 RESERVED = "_backup."

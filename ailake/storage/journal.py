@@ -28,7 +28,7 @@ from ailake.core.schema import INSTANT, SCOPE_COLUMNS, arrow_schema, filter_kind
 from ailake.storage.retries import reading_again
 from ailake.storage.table import KEPT, Table
 
-log = logging.getLogger("ailake")
+log = logging.getLogger(__name__)
 
 # Its readers read what is new only: its fragments may be many.
 MAX_SMALL_FRAGMENTS = 64

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-log = logging.getLogger("ailake")
+log = logging.getLogger(__name__)
 
 Codes = NDArray[np.int8]
 

@@ -32,7 +32,7 @@ from ailake.storage.upkeep import Drainer
 from ailake.storage.view import ReadView
 from ailake.storage.weight_lists import WeightLists
 
-logger = logging.getLogger("ailake")
+logger = logging.getLogger(__name__)
 
 # From so many memories in the log on it is drained at once; beyond the second number the writer
 # waits for it.

@@ -27,7 +27,7 @@ from ailake.storage.sighting import Sighting
 from ailake.storage.streams import Stream, whole
 from ailake.storage.syncing import sync_version
 
-log = logging.getLogger("ailake")
+log = logging.getLogger(__name__)
 
 IN_LIST = 1_000
 STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}

@@ -8,7 +8,7 @@ from time import sleep
 
 from ailake.errors import AilakeError
 
-log = logging.getLogger("ailake")
+log = logging.getLogger(__name__)
 
 # Half of the time in which other processes are to see a memory.
 DELAY = 0.5

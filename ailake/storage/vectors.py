@@ -31,7 +31,7 @@ from ailake.storage.retries import is_lost_race, with_retries
 if TYPE_CHECKING:
     from ailake.storage.table import Table
 
-log = logging.getLogger("ailake")
+log = logging.getLogger(__name__)
 
 COLUMN = "embedding"
 
