@@ -40,6 +40,7 @@ from ailake.errors import (
     ReadOnlyError,
     SchemaMismatchError,
     ScopeError,
+    WorkerDiedError,
 )
 from ailake.rerankers import CrossEncoderReranker
 
@@ -112,6 +113,7 @@ __all__ = [
     "SpoEntry",
     "State",
     "Verdict",
+    "WorkerDiedError",
     "classify_fact",
     "connect",
     "containment",

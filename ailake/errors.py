@@ -10,6 +10,7 @@
     ├── SchemaMismatchError (ValueError)      the lake has another schema version
     ├── ConflictError (RuntimeError)          other writers won every retry
     ├── LakeCorruptError (RuntimeError)       the stored data breaks an invariant
+    ├── WorkerDiedError (RuntimeError)        a worker of a distributed job died on each try
     ├── ReadOnlyError (PermissionError)       a write to something that can't be written
     ├── ProviderError (RuntimeError)          a model or its server gave no usable answer
     └── MissingExtraError (ImportError)       an optional package is not installed
@@ -58,6 +59,10 @@ class ConflictError(AilakeError, RuntimeError):
 
 class LakeCorruptError(AilakeError, RuntimeError):
     """The stored data breaks an invariant of the lake."""
+
+
+class WorkerDiedError(AilakeError, RuntimeError):
+    """A worker of a distributed job died on each try; nothing of its piece was committed."""
 
 
 class ReadOnlyError(AilakeError, PermissionError):

@@ -23,7 +23,7 @@ from ailake.storage.table import Table
 STEPS: dict[str, list[tuple[Any, str, bool]]] = {
     "forget": [(Table, "delete_rows", False)],
     "compact": [
-        (compact, "rewrite_fragments", False),
+        (compaction, "_tasks", False),
         (compaction, "guard", True),
         (compact, "keep_current", False),
         (compact, "remove_versions", False),

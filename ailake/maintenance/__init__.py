@@ -3,11 +3,13 @@
 from ailake.core.compaction import CompactionPolicy
 from ailake.maintenance.compact import CompactedTable, CompactionJob, CompactionReport
 from ailake.maintenance.decay import DecayReport, MemoryDecayJob
+from ailake.maintenance.distributed import RayExecutor
 from ailake.maintenance.forget import ForgetJob, PruneCounts, PruneReport, ScopePruned
 from ailake.maintenance.indexing import IndexedTable, IndexJob, IndexReport
 from ailake.maintenance.maintain import MaintainJob, MaintainReport
 from ailake.maintenance.purge import PurgedTable, PurgeJob, PurgeReport
 from ailake.maintenance.verify import FactVerifyJob, FactVerifyReport, FailedCase
+from ailake.storage.executing import Executor
 
 __all__ = [
     "CompactedTable",
@@ -15,6 +17,7 @@ __all__ = [
     "CompactionPolicy",
     "CompactionReport",
     "DecayReport",
+    "Executor",
     "FactVerifyJob",
     "FactVerifyReport",
     "FailedCase",
@@ -30,5 +33,6 @@ __all__ = [
     "PurgeJob",
     "PurgeReport",
     "PurgedTable",
+    "RayExecutor",
     "ScopePruned",
 ]

@@ -20,6 +20,7 @@ from ailake.storage.compaction import (
     sizes,
     sweep,
 )
+from ailake.storage.executing import Executor, Threads
 from ailake.storage.indexes import boundaries, due_indexes, keep_current
 from ailake.storage.locks import JOBS, exclusive
 from ailake.storage.table import Table
@@ -105,18 +106,28 @@ class CompactionJob:
     Args:
         lake: The lake.
         policy: When fragments are rewritten, and what of the past is kept.
+        executor: Who rewrites; default: this process, one fragment after the other. The commits
+            are made here.
 
     Raises:
         InvalidInputError: ``policy`` is not a CompactionPolicy.
     """
 
-    def __init__(self, lake: Lake, *, policy: CompactionPolicy | None = None) -> None:
+    def __init__(
+        self,
+        lake: Lake,
+        *,
+        policy: CompactionPolicy | None = None,
+        executor: Executor | None = None,
+    ) -> None:
         chosen = CompactionPolicy() if policy is None else policy
         if not isinstance(chosen, CompactionPolicy):
             raise InvalidInputError.of("policy", got=policy, wanted="a CompactionPolicy")
         self._store = lake.store
         self._policy = chosen
         self.options = {"compaction": chosen}
+        # One at a time: a rewrite uses all processors already, and holds a fragment in memory.
+        self._executor = executor or Threads(1)
 
     @recorded("compact")
     def run(
@@ -148,7 +159,7 @@ class CompactionJob:
             if dry_run:
                 done = [_with_removed(*one) for one in zip(tables, plans, planned, strict=True)]
             else:
-                done = _apply_all(tables, plans, planned, progress=progress)
+                done = self._apply_all(tables, plans, planned, progress=progress)
         return CompactionReport(instant, tuple(done), perf_counter() - started, dry_run)
 
     def _plan(self, table: Table, now: datetime) -> _Plan:
@@ -162,6 +173,21 @@ class CompactionJob:
             removable_versions(table, now=now, keep=self._policy.keep_versions),
             tuple(orphan_files(table, before=before)),
         )
+
+    def _apply_all(
+        self,
+        tables: Sequence[Table],
+        plans: Sequence[_Plan],
+        planned: Sequence[CompactedTable],
+        *,
+        progress: bool,
+    ) -> list[CompactedTable]:
+        total = sum(one.rows for plan in plans for one in plan.rewrites)
+        with progress_bar("compacting", total=total, shown=progress) as advance:
+            return [
+                _apply(table, plan, described, self._executor, advance=advance)
+                for table, plan, described in zip(tables, plans, planned, strict=True)
+            ]
 
 
 def _described(table: Table, plan: _Plan) -> CompactedTable:
@@ -192,27 +218,15 @@ def _with_removed(table: Table, plan: _Plan, planned: CompactedTable) -> Compact
     return replace(planned, versions_removed=removed.versions, version_bytes_removed=removed.bytes)
 
 
-def _apply_all(
-    tables: Sequence[Table],
-    plans: Sequence[_Plan],
-    planned: Sequence[CompactedTable],
-    *,
-    progress: bool,
-) -> list[CompactedTable]:
-    total = sum(one.rows for plan in plans for one in plan.rewrites)
-    with progress_bar("compacting", total=total, shown=progress) as advance:
-        return [
-            _apply(table, plan, described, advance)
-            for table, plan, described in zip(tables, plans, planned, strict=True)
-        ]
-
-
-def _apply(table: Table, plan: _Plan, planned: CompactedTable, advance: Advance) -> CompactedTable:
+def _apply(
+    table: Table, plan: _Plan, planned: CompactedTable, executor: Executor, *, advance: Advance
+) -> CompactedTable:
     done: list[Rewrite] = []
     # Otherwise what merges small fragments as writes go on would take them away.
     with table.alone():
-        for rewrite in plan.rewrites:
-            if rewrite_fragments(table, rewrite):
+        outcomes = rewrite_fragments(table, plan.rewrites, executor)
+        for rewrite, is_done in zip(plan.rewrites, outcomes, strict=True):
+            if is_done:
                 done.append(rewrite)
             advance(rewrite.rows)
     keep_current(table)

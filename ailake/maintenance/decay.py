@@ -28,6 +28,7 @@ from ailake.lake import Lake
 from ailake.maintenance.runs import recorded
 from ailake.progress import progress_bar
 from ailake.storage.columns import Compute, FragmentView, rewrite_columns, sweep_orphans
+from ailake.storage.executing import Executor
 from ailake.storage.locks import DECAY, JOBS, exclusive
 from ailake.storage.twins import merge_twins
 
@@ -86,17 +87,26 @@ class MemoryDecayJob:
     Args:
         lake: The lake; every scope of it is decayed.
         recency: The forgetting curve, weekly by default.
+        executor: Who reads, computes and writes; default: threads of this process. What is
+            written is the same, and this process commits it.
 
     Raises:
         InvalidInputError: ``recency`` is not a RecencyConfig.
     """
 
-    def __init__(self, lake: Lake, *, recency: RecencyConfig = RecencyConfig.WEEKLY_DECAY) -> None:
+    def __init__(
+        self,
+        lake: Lake,
+        *,
+        recency: RecencyConfig = RecencyConfig.WEEKLY_DECAY,
+        executor: Executor | None = None,
+    ) -> None:
         if not isinstance(recency, RecencyConfig):
             raise InvalidInputError.of("recency", got=recency, wanted="a RecencyConfig")
         self._store = lake.store
         self._recency = recency
         self.options = {"recency": recency}
+        self._executor = executor
 
     @recorded("decay")
     def run(
@@ -152,6 +162,7 @@ class MemoryDecayJob:
                 properties=self._properties(now, through),
                 on_rows=advance,
                 commit=not dry_run,
+                executor=self._executor,
             )
         if run.folded and not dry_run:
             self._store.journal.mark_folded(through)
@@ -183,7 +194,7 @@ class MemoryDecayJob:
 
 @dataclass(slots=True)
 class _Run:
-    """One run's constants, and the computation of a fragment's new columns.
+    """One run's constants.
 
     Attributes:
         folded: Memories whose pending accesses were counted in.
@@ -199,26 +210,7 @@ class _Run:
         """Find where the journal's memories are in this version; return the computation."""
         folds = self._folds(dataset)
         self.folded = sum(len(fold.pending) for fold in folds.values())
-
-        def compute(view: FragmentView) -> Mapping[str, pa.Array] | None:
-            return self._compute(view, folds.get(view.id))
-
-        return compute
-
-    def _compute(self, view: FragmentView, fold: Fold | None) -> Mapping[str, pa.Array] | None:
-        accessed = _last_access(view)
-        columns: dict[str, pa.Array] = {}
-        if fold is not None:
-            counts = view.read(ACCESS_COLUMNS)["access_count"]
-            accessed, columns = folded_accesses(accessed, counts, fold)
-            if fold.has_repeats:
-                repeats = view.read(REPEAT_COLUMNS)
-                columns |= folded_repeats(repeats["updated_at"], repeats["confidence"], fold)
-        weights = decayed_weights(accessed, self.now, self.recency)
-        stored = view.columns["recency_weight"].to_numpy()
-        if not columns and np.array_equal(weights, stored):
-            return None
-        return {"recency_weight": pa.array(weights), **columns}
+        return _NewColumns(self.now, self.recency, folds)
 
     def _folds(self, dataset: "lance.LanceDataset") -> dict[int, Fold]:
         pending: dict[int, dict[int, Pending]] = {}
@@ -234,6 +226,32 @@ class _Run:
                 if waiting is not None:
                     pending.setdefault(address >> 32, {})[address & 0xFFFFFFFF] = waiting
         return {fragment: Fold(found, self.through) for fragment, found in pending.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _NewColumns:
+    """The computation of a fragment's new columns; it can be pickled."""
+
+    now: int
+    recency: RecencyConfig
+    folds: Mapping[int, Fold]
+
+    def __call__(self, view: FragmentView) -> Mapping[str, pa.Array] | None:
+        """Return the new weights, with the access columns where accesses are counted in."""
+        fold = self.folds.get(view.id)
+        accessed = _last_access(view)
+        columns: dict[str, pa.Array] = {}
+        if fold is not None:
+            counts = view.read(ACCESS_COLUMNS)["access_count"]
+            accessed, columns = folded_accesses(accessed, counts, fold)
+            if fold.has_repeats:
+                repeats = view.read(REPEAT_COLUMNS)
+                columns |= folded_repeats(repeats["updated_at"], repeats["confidence"], fold)
+        weights = decayed_weights(accessed, self.now, self.recency)
+        stored = view.columns["recency_weight"].to_numpy()
+        if not columns and np.array_equal(weights, stored):
+            return None
+        return {"recency_weight": pa.array(weights), **columns}
 
 
 def _last_access(view: FragmentView) -> NDArray[np.int64]:

@@ -5,51 +5,48 @@ own; its metadata is copied with the columns' old places struck out, and one ``U
 all fragments at once. Text, vectors, row ids and the indexes on other columns stay as they are.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import lance
-import pyarrow as pa
-from lance.file import LanceFileSession, LanceFileWriter
+from lance.file import LanceFileSession
 from lance.fragment import DataFile, FragmentMetadata, LanceFragment
 
-from ailake.errors import LakeCorruptError
+from ailake.storage.column_files import (
+    ColumnWork,
+    Compute,
+    FragmentView,
+    Piece,
+    Snapshot,
+    shares_of,
+)
+from ailake.storage.executing import Executor, Threads
 from ailake.storage.fences import check_fences
 from ailake.storage.retries import StaleSnapshotError, with_retries
 from ailake.storage.table import Table
 
+__all__ = [
+    "Compute",
+    "FragmentView",
+    "Rewrite",
+    "guard",
+    "orphans",
+    "rewrite_columns",
+    "sweep_orphans",
+]
+
 # Tells our column files from the engine's, so that a later run knows which orphans are ours.
 PREFIX = "ailake-"
 
+# What one worker does in one go: enough that a scan and a task are worth their start.
+_SHARE_ROWS = 1_048_576
+
+_Signature = tuple[int, int, tuple[tuple[str, tuple[int, ...]], ...]]
+
 # Lance's mark for a column whose values have moved to another file of the fragment.
 _TOMBSTONE = -2
-
-
-@dataclass(frozen=True, slots=True)
-class FragmentView:
-    """One fragment as a rewrite sees it: every physical row, deleted ones included.
-
-    Attributes:
-        columns: The columns that the rewrite asked for.
-    """
-
-    dataset: lance.LanceDataset
-    fragment: LanceFragment
-    columns: pa.Table
-
-    @property
-    def id(self) -> int:
-        """The fragment's id."""
-        return int(self.fragment.fragment_id)
-
-    def read(self, names: Sequence[str]) -> pa.Table:
-        """Read further columns of this fragment, row for row beside ``columns``."""
-        (view,) = _views(self.dataset, [self.fragment], names)
-        return view.columns
-
-
-Compute = Callable[[FragmentView], Mapping[str, pa.Array] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +79,7 @@ def rewrite_columns(
     properties: Mapping[str, str],
     on_rows: Callable[[int], None] = lambda _: None,
     commit: bool = True,
+    executor: Executor | None = None,
 ) -> Rewrite:
     """Rewrite columns of every fragment where the new values differ, in one atomic commit.
 
@@ -97,34 +95,24 @@ def rewrite_columns(
         properties: Recorded with the commit.
         on_rows: Told the number of rows of each fragment that is done.
         commit: False writes and commits nothing.
+        executor: Who reads, computes and writes; default: threads of this process. Unless it is
+            that, the computation can be pickled. The commit is always made here.
 
     Raises:
         ConflictError: Other writers won every retry; nothing was applied.
     """
-    # Column files of all attempts, by what they were computed from.
-    written: dict[object, DataFile | None] = {}
+    run = _Run(table, tuple(reads), prepare, new_file_id, executor or Threads(), commit)
 
     def attempt() -> Rewrite:
         dataset = table.snapshot()
-        fragments = dataset.get_fragments()
-        compute = prepare(dataset)
-        todo = [f for f in fragments if _signature(f) not in written]
-        for view in _views(dataset, todo, reads):
-            values = compute(view)
-            file = None
-            if values and commit:
-                file = _write(table, dataset, values, name=f"{PREFIX}{new_file_id()}.lance")
-            elif values:
-                file = DataFile("", [])
-            written[_signature(view.fragment)] = file
-            on_rows(view.columns.num_rows)
-        changes = [(f, new) for f in fragments if (new := written[_signature(f)])]
+        files = run.files(dataset, on_rows)
+        changes = [(fragment, new) for fragment, new in files if new]
         version = int(dataset.version)
         if changes and commit:
             version = _commit(table, dataset, changes, properties)
         return Rewrite(
             rows=dataset.count_rows(),
-            fragments=len(fragments),
+            fragments=len(files),
             fragments_written=len(changes),
             bytes_written=sum(new.file_size_bytes or 0 for _, new in changes),
             version_before=int(dataset.version),
@@ -134,80 +122,44 @@ def rewrite_columns(
     return with_retries(attempt, what=f"column rewrite of {table.name}")
 
 
-def _signature(fragment: LanceFragment) -> object:
+@dataclass(slots=True)
+class _Run:
+    """The column files of all attempts, by what they were computed from."""
+
+    table: Table
+    reads: tuple[str, ...]
+    prepare: Callable[[lance.LanceDataset], Compute]
+    new_file_id: Callable[[], str]
+    executor: Executor
+    write: bool
+    written: dict[_Signature, DataFile | None] = field(default_factory=dict)
+
+    def files(
+        self, dataset: lance.LanceDataset, on_rows: Callable[[int], None]
+    ) -> list[tuple[LanceFragment, DataFile | None]]:
+        """Return each fragment of this version with its new file, those written before included."""
+        fragments = {_signature(one): one for one in dataset.get_fragments()}
+        compute = self.prepare(dataset)
+        todo = {self._piece(known): known for known in fragments if known not in self.written}
+        snapshot = Snapshot(dataset, storage_options=self.table.storage_options)
+        work = ColumnWork(snapshot, self.reads, compute, self.write)
+        shares = list(shares_of(list(todo), rows=_SHARE_ROWS))
+        with closing(self.executor.map(work, shares)) as done:
+            for share, files in zip(shares, done, strict=True):
+                for piece, file in zip(share, files, strict=True):
+                    self.written[todo[piece]] = file
+                    on_rows(piece.rows)
+        return [(one, self.written[known]) for known, one in fragments.items()]
+
+    def _piece(self, known: _Signature) -> Piece:
+        fragment, rows, _ = known
+        return Piece(fragment, rows, f"{PREFIX}{self.new_file_id()}.lance")
+
+
+def _signature(fragment: LanceFragment) -> _Signature:
     # What the new values depend on: a delete changes neither, a compaction or update does.
     files = tuple((file.path, tuple(file.fields)) for file in fragment.data_files())
-    return (fragment.fragment_id, fragment.physical_rows, files)
-
-
-def _views(
-    dataset: lance.LanceDataset, fragments: Sequence[LanceFragment], names: Sequence[str]
-) -> Iterator[FragmentView]:
-    """Read the fragments in one scan (a scan per fragment is seven times slower)."""
-    if not fragments:
-        return
-    batches = dataset.scanner(
-        columns=list(names),
-        fragments=list(fragments),
-        with_row_id=True,
-        with_row_address=True,
-        include_deleted_rows=True,
-        scan_in_order=True,
-    ).to_batches()
-    buffered: list[pa.RecordBatch] = []
-    have = 0
-    queue = iter(fragments)
-    fragment = next(queue)
-    for batch in batches:
-        rest = batch
-        while rest.num_rows:
-            take = min(rest.num_rows, fragment.physical_rows - have)
-            buffered.append(rest.slice(0, take))
-            have += take
-            rest = rest.slice(take)
-            if have == fragment.physical_rows:
-                yield _view(dataset, fragment, buffered, names)
-                buffered, have = [], 0
-                fragment = next(queue, fragment)
-    if have:
-        raise LakeCorruptError(
-            f"fragment {fragment.fragment_id}: read {have} rows, wanted {fragment.physical_rows}"
-        )
-
-
-def _view(
-    dataset: lance.LanceDataset,
-    fragment: LanceFragment,
-    batches: Sequence[pa.RecordBatch],
-    names: Sequence[str],
-) -> FragmentView:
-    table = pa.Table.from_batches(batches)
-    addresses = table["_rowaddr"].drop_null()
-    if len(addresses) and addresses[0].as_py() >> 32 != fragment.fragment_id:
-        raise LakeCorruptError(
-            f"fragment {fragment.fragment_id}: the scan returned rows of another fragment"
-        )
-    return FragmentView(dataset, fragment, table.select(list(names)))
-
-
-def _write(
-    table: Table, dataset: lance.LanceDataset, values: Mapping[str, pa.Array], *, name: str
-) -> DataFile:
-    batch = pa.table(dict(values))
-    writer = LanceFileWriter(
-        f"{dataset.uri}/data/{name}",
-        schema=batch.schema,
-        version=dataset.data_storage_version,
-        storage_options=table.storage_options or None,
-    )
-    writer.write_batch(batch)
-    writer.close()
-    ids = {known.name(): known.id() for known in dataset.lance_schema.fields()}
-    major, minor = (int(part) for part in dataset.data_storage_version.split("."))
-    return DataFile(
-        name, [ids[column] for column in values], list(range(len(values))), major, minor,
-        writer.size_bytes,
-    )  # fmt: skip
+    return (int(fragment.fragment_id), int(fragment.physical_rows), files)
 
 
 def _commit(

@@ -1,15 +1,18 @@
 """Rewriting chosen fragments, removing chosen versions, and sweeping files that nobody names."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import lance
 from lance.file import LanceFileSession
-from lance.optimize import Compaction
+from lance.optimize import Compaction, CompactionTask, RewriteResult
 
 from ailake.core.compaction import Fragment, Rewrite, old_versions
+from ailake.storage.column_files import Snapshot
 from ailake.storage.columns import guard
+from ailake.storage.executing import Executor
 from ailake.storage.fences import check_fences
 from ailake.storage.holding import tags_of
 from ailake.storage.measures import versions
@@ -60,36 +63,82 @@ def fragments_of(dataset: lance.LanceDataset, parts: dict[int, frozenset[str]]) 
     ]
 
 
-def rewrite_fragments(table: Table, planned: Rewrite) -> bool:
-    """Make one fragment of some, in one commit; row ids and values stay.
+def rewrite_fragments(
+    table: Table, planned: Sequence[Rewrite], executor: Executor
+) -> Iterator[bool]:
+    """Make one fragment of some, several times over, each in a commit of its own.
 
-    Returns:
-        False where another writer has made others of them: then nothing was done.
+    Row ids and values stay. As many as the executor does at a time are made from one version, and
+    committed in order as they are done.
+
+    Yields:
+        For each whether it was done: not where another writer has made others of its fragments.
 
     Raises:
-        ConflictError: Other writers won every retry.
+        ConflictError: Other writers won every retry; what was committed before stands.
     """
+    for start in range(0, len(planned), executor.width):
+        yield from _Wave(table, planned[start : start + executor.width], executor).outcomes()
 
-    def attempt() -> bool:
-        dataset = table.fresh()
+
+@dataclass(slots=True)
+class _Wave:
+    """Rewrites that are made at a time; those that lost a race are made again."""
+
+    table: Table
+    planned: Sequence[Rewrite]
+    executor: Executor
+    done: list[bool] = field(default_factory=list)
+
+    def outcomes(self) -> list[bool]:
+        with_retries(self._attempt, what=f"compaction of {self.table.name}")
+        return self.done
+
+    def _attempt(self) -> None:
+        dataset = self.table.fresh()
         present = [one.fragment_id for one in dataset.get_fragments()]
-        if not set(planned.fragments) <= set(present):
-            return False
-        options = {
-            "target_rows_per_fragment": max(planned.rows, 1),
-            "materialize_deletions": True,
-            "materialize_deletions_threshold": _WHATEVER_IS_DELETED,
-            "excluded_fragment_ids": [one for one in present if one not in planned.fragments],
-            "batch_size": _BATCH_ROWS,
-            "io_buffer_size": _READ_AHEAD_BYTES,
-        }
-        done = [task.execute(dataset) for task in Compaction.plan(dataset, options).tasks]
-        # A rewrite takes long enough for versions to be cleaned up under it.
-        guard(table, dataset)
-        Compaction.commit(dataset, done)
-        return True
+        left = self.planned[len(self.done) :]
+        tasks = [_tasks(dataset, present, one) for one in left]
+        work = _Rewriting(Snapshot(dataset, storage_options=self.table.storage_options))
+        with closing(self.executor.map(work, tasks)) as rewritten:
+            for results in rewritten:
+                if results:
+                    self._commit(dataset, results)
+                self.done.append(bool(results))
 
-    return with_retries(attempt, what=f"compaction of {table.name}")
+    def _commit(self, dataset: lance.LanceDataset, results: Sequence[RewriteResult]) -> None:
+        # A handle moves on with its commit: the next one would not see the conflicts between.
+        read = dataset.checkout_version(int(dataset.version))
+        # A rewrite takes long enough for versions to be cleaned up under it.
+        guard(self.table, read)
+        Compaction.commit(read, list(results))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewriting:
+    """Writes the new fragments of one version; it can be pickled."""
+
+    snapshot: Snapshot
+
+    def __call__(self, tasks: Sequence[CompactionTask]) -> list[RewriteResult]:
+        return [task.execute(self.snapshot.dataset) for task in tasks]
+
+
+def _tasks(
+    dataset: lance.LanceDataset, present: Sequence[int], planned: Rewrite
+) -> list[CompactionTask]:
+    """Return what makes one fragment of them, nothing where they are not there any more."""
+    if not set(planned.fragments) <= set(present):
+        return []
+    options = {
+        "target_rows_per_fragment": max(planned.rows, 1),
+        "materialize_deletions": True,
+        "materialize_deletions_threshold": _WHATEVER_IS_DELETED,
+        "excluded_fragment_ids": [one for one in present if one not in planned.fragments],
+        "batch_size": _BATCH_ROWS,
+        "io_buffer_size": _READ_AHEAD_BYTES,
+    }
+    return list(Compaction.plan(dataset, options).tasks)
 
 
 def removable_versions(table: Table, *, now: datetime, keep: timedelta) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from lance.file import LanceFileSession
 from ailake.core.compaction import Reason, Rewrite
 from ailake.errors import ConflictError
 from ailake.storage.compaction import fragments_of, rewrite_fragments
+from ailake.storage.executing import Threads
 from ailake.storage.measures import versions
 from ailake.storage.rebuilding import rebuild_indexes
 from ailake.storage.retries import reading_again
@@ -85,7 +86,7 @@ def deleted_fragments(dataset: lance.LanceDataset) -> list[Rewrite]:
 
 def _without_deleted(table: Table) -> int:
     rewrites = deleted_fragments(table.fresh())
-    if not all(rewrite_fragments(table, one) for one in rewrites):
+    if not all(rewrite_fragments(table, rewrites, Threads(1))):
         raise ConflictError(
             f"purge of {table.name}: another writer rewrote what was being rewritten; stop it and "
             "run again"
