@@ -1,24 +1,32 @@
-"""Decay of a whole table: MemoryDecayJob against the engine's own ways to rewrite one column.
+"""Decay of a whole table: MemoryDecayJob against the engine's own ways, and other engines.
 
-    python benchmarks/decay.py [--rows 100000 1000000] [--dim 384] [--repeats 5]
+    python benchmarks/decay.py [--rows 100000 1000000] [--dim 384] [--repeats 5] [--skip NAME ...]
+    python benchmarks/decay.py --rows 10000000 --dim 8 --repeats 3
 
-Contenders, in turn on copies of one compacted table, `now` a day later each time:
+Contenders, in turn on copies of the same rows, `now` a day later each time:
 ours (the whole job, journal and orphan sweep included), update (LanceDB, the formula in SQL),
-merge_insert (numpy weights joined on chunk_id) and floor (numpy over resident ages and one column
-file, nothing read or committed). Medians; from 500,000 rows on at most 2 rounds of the slow two.
-One line per contender, then one per reference: speed is ours / theirs, bytes theirs / ours.
+merge_insert (numpy weights joined on chunk_id), duckdb and sqlite (UPDATE, then a checkpoint),
+delta (update), polars (the whole Parquet file anew), and floor (numpy over resident ages and one
+column file, nothing read or committed). Those whose package is missing are named as skipped.
+Medians; from 500,000 rows on at most 2 rounds of all but ours, floor and duckdb, from 5,000,000
+on one. Bytes are those that the process hands to the system, on Linux; all results are compared
+with the formula. A line of versions, one line per contender, then one per reference: speed is
+ours / theirs, bytes theirs / ours.
 """
 
 import argparse
 import multiprocessing
 import os
+import platform
 import shutil
+import sqlite3
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -28,9 +36,10 @@ os.environ.setdefault("LANCE_LOG", "error")
 
 import numpy as np
 import pyarrow as pa
+from decay_rivals import RIVALS, Rival, Stored, missing, rows_of
 from lance.file import LanceFileWriter
 from numpy.typing import NDArray
-from timing import DAY_NS, NOW, NOW_NS, Vectors, fill, folder_of, report, timed
+from timing import DAY_NS, NOW, NOW_NS, Vectors, fill, report, timed
 
 import ailake
 from ailake.core.decay import decayed_weights
@@ -38,6 +47,7 @@ from ailake.maintenance import MemoryDecayJob
 
 MIB = 2**20
 LARGE = 500_000
+VERY_LARGE = 5_000_000
 RATE = ailake.RecencyConfig.WEEKLY_DECAY
 SQL = (
     "cast(exp(-{rate} * greatest({now} - arrow_cast(last_accessed_at, 'Int64'), 0)"
@@ -45,20 +55,21 @@ SQL = (
 )
 
 
+SKIPPABLE = ("update", "merge_insert", *RIVALS)
+QUICK = {"ours", "floor", "duckdb"}
+PACKAGES = ("lancedb", "pylance", "numpy", "pyarrow", "duckdb", "deltalake", "polars")
+
+
 @dataclass
 class Contender:
-    """One way to decay, on its own copy of the lake."""
+    """One way to decay, on its own copy of the rows."""
 
     name: str
-    lake: ailake.Lake
-    decay: Callable[[ailake.Lake, int], object]
-    rounds: int
-    bytes_written: list[int] = field(default_factory=list)
+    decay: Callable[[int], object]
+    stored: Callable[[], Stored]
+    version: Callable[[], int] = lambda: 0
+    bytes_written: list[int | None] = field(default_factory=list)
     commits: list[int] = field(default_factory=list)
-
-    @property
-    def folder(self) -> Path:
-        return folder_of(self.lake) / "episodic.lance"
 
 
 def main() -> None:
@@ -68,35 +79,83 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--dim", type=int, default=384)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--skip", nargs="+", default=[], choices=[*SKIPPABLE])
     options = parser.parse_args()
+    report(figure="versions", **versions())
+    skipped = {*options.skip, *missing()}
+    for name in sorted(skipped):
+        report(figure="skipped", contender=name)
     for rows in options.rows:
         with tempfile.TemporaryDirectory() as folder:
-            compare(Path(folder), rows, options.dim, options.repeats)
+            base(Path(folder), rows, options.dim)
+            compare(Path(folder), rows, options.repeats, skipped=skipped)
 
 
-def compare(folder: Path, rows: int, dim: int, repeats: int) -> None:
+def versions() -> dict[str, Any]:
+    found: dict[str, Any] = {"python": platform.python_version(), "processors": os.cpu_count()}
+    found["sqlite"] = sqlite3.sqlite_version
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def base(folder: Path, rows: int, dim: int) -> None:
     with ailake.connect(folder / "base", embedder=f"hashing:{dim}") as lake:
         fill(lake, rows, partial(random_vectors, dim=dim))
-    slow = min(repeats, 2) if rows >= LARGE else repeats
-    contenders = [
-        Contender("ours", copied(folder, "ours"), ours, repeats),
-        Contender("update", copied(folder, "update"), update, slow),
-        Contender("merge_insert", copied(folder, "merge_insert"), merge_insert, slow),
-        floor_contender(folder, repeats),
-    ]
-    seconds = measure(contenders)
-    lines = {c.name: line_of(c, rows, seconds[c.name]) for c in contenders}
+
+
+def compare(folder: Path, rows: int, repeats: int, *, skipped: set[str]) -> None:
+    contenders = [one for one in made(folder, skipped) if one.name not in skipped]
+    slow = 1 if rows >= VERY_LARGE else min(repeats, 2) if rows >= LARGE else repeats
+    rounds = {one.name: repeats if one.name in QUICK else slow for one in contenders}
+    seconds = measure(contenders, rounds)
+    lines = {one.name: line_of(one, rows, seconds[one.name]) for one in contenders}
     lines["ours"] |= peak_memory(folder / "ours", repeats)
     for line in lines.values():
         report(**line)
-    for name in ("update", "merge_insert", "floor"):
-        mine, theirs = lines["ours"], lines[name]
-        speed = mine["rows_per_s"] / theirs["rows_per_s"]
-        fewer = theirs["bytes_per_row"] / mine["bytes_per_row"]
-        report(
-            figure="decay ratio", against=name, rows=rows,
-            speed=round(speed, 3), bytes=round(fewer, 3),
-        )  # fmt: skip
+    for name in [one for one in lines if one != "ours"]:
+        report(figure="decay ratio", against=name, rows=rows, **ratios(lines["ours"], lines[name]))
+
+
+def ratios(mine: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+    speed = mine["rows_per_s"] / theirs["rows_per_s"]
+    written = (mine["bytes_per_row"], theirs["bytes_per_row"])
+    fewer = None if None in written else round(written[1] / written[0], 3)
+    return {"speed": round(speed, 3), "bytes": fewer}
+
+
+def made(folder: Path, skipped: set[str]) -> Iterator[Contender]:
+    """Yield the contenders, each on a copy that is made when it is asked for."""
+    for name, decay in {"ours": ours, "update": update, "merge_insert": merge_insert}.items():
+        if name not in skipped:
+            yield of_lake(name, copied(folder, name), decay)
+    for name, (_, rival) in RIVALS.items():
+        if name not in skipped:
+            (folder / name).mkdir()
+            with ailake.connect(folder / "base", create=False) as lake:
+                rows = partial(rows_of, lake.table("episodic").to_lance())
+                yield of_rival(name, rival(folder / name, rows))
+    yield floor_contender(copied(folder, "floor"))
+
+
+def of_lake(name: str, lake: ailake.Lake, decay: Callable[[ailake.Lake, int], object]) -> Contender:
+    def stored() -> Stored:
+        dataset = lake.table("episodic").to_lance()
+        rows = dataset.to_table(columns=["last_accessed_at", "recency_weight"])
+        return nanos(rows), rows["recency_weight"].to_numpy()
+
+    table = lake.table("episodic")
+    return Contender(name, partial(decay, lake), stored, lambda: int(table.version))
+
+
+def of_rival(name: str, rival: Rival) -> Contender:
+    def decay(step: int) -> None:
+        rival.decay(RATE.lambda_, NOW_NS + step * DAY_NS)
+
+    return Contender(name, decay, rival.stored)
 
 
 def random_vectors(rng: np.random.Generator, count: int, *, dim: int) -> Vectors:
@@ -104,8 +163,16 @@ def random_vectors(rng: np.random.Generator, count: int, *, dim: int) -> Vectors
 
 
 def copied(folder: Path, name: str) -> ailake.Lake:
-    shutil.copytree(folder / "base", folder / name)
+    # Files of columns are never written twice.
+    shutil.copytree(folder / "base", folder / name, copy_function=linked)
     return ailake.connect(folder / name, create=False)
+
+
+def linked(source: str, target: str) -> None:
+    if source.endswith(".lance"):
+        os.link(source, target)
+    else:
+        shutil.copy2(source, target)
 
 
 def ours(lake: ailake.Lake, step: int) -> object:
@@ -125,19 +192,20 @@ def merge_insert(lake: ailake.Lake, step: int) -> object:
     return table.merge_insert("chunk_id").when_matched_update_all().execute(new)
 
 
-def floor_contender(folder: Path, repeats: int) -> Contender:
-    lake = copied(folder, "floor")
+def floor_contender(lake: ailake.Lake) -> Contender:
     dataset = lake.table("episodic").to_lance()
     accessed = nanos(dataset.to_table(columns=["last_accessed_at"]))
+    last: list[NDArray[np.float32]] = []
 
-    def floor(_: ailake.Lake, step: int) -> None:
+    def floor(step: int) -> None:
         weights = decayed_weights(accessed, NOW_NS + step * DAY_NS, RATE)
         batch = pa.table({"recency_weight": weights})
         path = f"{dataset.uri}/data/floor-{step}.lance"
         with LanceFileWriter(path, batch.schema, version=dataset.data_storage_version) as writer:
             writer.write_batch(batch)
+        last[:] = [weights]
 
-    return Contender("floor", lake, floor, repeats)
+    return Contender("floor", floor, lambda: (accessed, last[0]))
 
 
 def day(step: int) -> datetime:
@@ -148,48 +216,53 @@ def nanos(rows: pa.Table) -> NDArray[np.int64]:
     return np.asarray(rows["last_accessed_at"].cast(pa.int64()).to_numpy())
 
 
-def measure(contenders: list[Contender]) -> dict[str, list[float]]:
-    """Time all rounds; note beside the clock which files and versions each one made."""
-    seconds: dict[str, list[float]] = {c.name: [] for c in contenders}
-    for step in range(max(c.rounds for c in contenders)):
+def measure(contenders: list[Contender], rounds: dict[str, int]) -> dict[str, list[float]]:
+    """Time all rounds; note beside the clock what each one wrote and committed."""
+    seconds: dict[str, list[float]] = {one.name: [] for one in contenders}
+    for step in range(max(rounds.values())):
         for contender in contenders:
-            if step < contender.rounds:
+            if step < rounds[contender.name]:
                 seconds[contender.name].append(one_round(contender, step))
     return seconds
 
 
 def one_round(contender: Contender, step: int) -> float:
-    before, version = sizes(contender.folder), contender.lake.table("episodic").version
-    seconds = timed(partial(contender.decay, contender.lake, step))
-    after = sizes(contender.folder)
-    contender.bytes_written.append(sum(after[name] for name in after.keys() - before.keys()))
-    contender.commits.append(contender.lake.table("episodic").version - version)
+    before, version = written(), contender.version()
+    seconds = timed(partial(contender.decay, step))
+    after = written()
+    contender.bytes_written.append(None if before is None or after is None else after - before)
+    contender.commits.append(contender.version() - version)
     return seconds
 
 
-def sizes(folder: Path) -> dict[Path, int]:
-    return {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+def written() -> int | None:
+    """Return what this process has handed to the system so far, on Linux."""
+    counts = Path("/proc/self/io")
+    if not counts.exists():
+        return None
+    fields = dict(line.split(": ", 1) for line in counts.read_text().splitlines())
+    return int(fields["wchar"])
 
 
 def line_of(contender: Contender, rows: int, seconds: list[float]) -> dict[str, Any]:
+    counted = [count for count in contender.bytes_written if count is not None]
     return {
         "figure": "decay",
         "contender": contender.name,
         "rows": rows,
         "rounds": len(seconds),
         "rows_per_s": round(rows / median(seconds)),
-        "bytes_per_row": round(median(contender.bytes_written) / rows, 3),
+        "bytes_per_row": round(median(counted) / rows, 3) if counted else None,
         "commits": round(median(contender.commits)),
-        "max_error": error_of(contender) if contender.name != "floor" else 0.0,
+        "max_error": error_of(contender, rounds=len(seconds)),
     }
 
 
-def error_of(contender: Contender) -> float:
+def error_of(contender: Contender, *, rounds: int) -> float:
     """Return how far the stored weights are from the formula at the last round's `now`."""
-    dataset = contender.lake.table("episodic").to_lance()
-    rows = dataset.to_table(columns=["last_accessed_at", "recency_weight"])
-    wanted = decayed_weights(nanos(rows), NOW_NS + (contender.rounds - 1) * DAY_NS, RATE)
-    return float(np.abs(rows["recency_weight"].to_numpy() - wanted).max())
+    accessed, weights = contender.stored()
+    wanted = decayed_weights(accessed, NOW_NS + (rounds - 1) * DAY_NS, RATE)
+    return float(np.abs(weights - wanted).max())
 
 
 def peak_memory(lake: Path, step: int) -> dict[str, Any]:
