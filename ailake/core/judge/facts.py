@@ -70,6 +70,37 @@ def _read(
     return Sentence(whole, tuple(parts), tuple(others), tuple(facts))
 
 
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The words of a text without their order: enough to tell what can't be contained in it.
+
+    Attributes:
+        needed: For each sentence words that what contains it has, whichever way it is read.
+        covered: Every word, and what it is a kind of.
+    """
+
+    needed: tuple[frozenset[str], ...]
+    covered: frozenset[str]
+
+    def may_be_in(self, other: "Outline") -> bool:
+        """Tell whether the other text has the words to say all that this one says."""
+        return all(words <= other.covered for words in self.needed)
+
+
+def outline_of(sentences: Sequence[Sentence]) -> Outline:
+    """Return the words of some sentences."""
+    covered: set[str] = set()
+    for one in sentences:
+        covered.update(one.whole.covered, *(part.covered for part in one.parts))
+        covered.update(one.other.covered if one.other else ())
+    return Outline(tuple(map(_needed, sentences)), frozenset(covered))
+
+
+def _needed(sentence: Sentence) -> frozenset[str]:
+    needed = sentence.whole.names & frozenset().union(*(part.names for part in sentence.parts))
+    return needed & sentence.other.names if sentence.other else needed
+
+
 def sentences_of(text: str, *, denies: bool) -> tuple[Sentence, ...]:
     """Return the sentences of a plain text, or none at all where it or one of them is too long.
 

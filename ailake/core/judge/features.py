@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from ailake.core.judge.dedupe import dedupe_key
-from ailake.core.judge.facts import Sentence, sentences_of
+from ailake.core.judge.facts import Outline, Sentence, outline_of, sentences_of
 from ailake.core.judge.negation import negations_of, without_negations
 from ailake.core.judge.quantities import Quantities, quantities_of
 from ailake.core.judge.temporal import find_state, find_timestamp
@@ -55,6 +55,11 @@ class Features:
     def sentences(self) -> tuple[Sentence, ...]:
         """What it says."""
         return sentences_of(self.plain, denies=bool(self.negations))
+
+    @cached_property
+    def outline(self) -> Outline:
+        """The words of what it says."""
+        return outline_of(self.sentences)
 
     @cached_property
     def affirmed(self) -> tuple[Sentence, ...]:

@@ -1,7 +1,7 @@
 """The word lists of the rules: package data, read once, at the first use."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from tomllib import loads
@@ -37,16 +37,26 @@ def phrases(words: Iterable[str]) -> str:
 
 def _pattern(tree: Mapping[str, Any], *, first: bool = False) -> str:
     ends = _border("!", tree[_END]) if _END in tree else None
-    branches = [
-        (_border("<!", character) if first else "")
-        + (r"\s+" if character == " " else re.escape(character))
-        + _pattern(branch)
+    branches = {
+        character: (r"\s+" if character == " " else re.escape(character)) + _pattern(branch)
         for character, branch in sorted(tree.items())
         if character != _END
-    ]
+    }
+    found = _bordered(branches) if first else list(branches.values())
     if ends is not None:
-        branches.append(ends)
-    return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
+        found.append(ends)
+    return _either(found)
+
+
+def _bordered(branches: Mapping[str, str]) -> list[str]:
+    """Let none begin in the middle of a word; asked once per place, and not for each of them."""
+    words = [one for character, one in branches.items() if re.match(_LETTER, character)]
+    others = [one for character, one in branches.items() if not re.match(_LETTER, character)]
+    return [f"(?<!{_LETTER}){_either(words)}", *others] if words else others
+
+
+def _either(patterns: Sequence[str]) -> str:
+    return patterns[0] if len(patterns) == 1 else f"(?:{'|'.join(patterns)})"
 
 
 def _border(side: str, character: str) -> str:

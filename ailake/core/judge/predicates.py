@@ -39,5 +39,9 @@ def containment(new: str, existing: str) -> Containment:
     """
     one, other = features(new), features(existing)
     if one.negations == other.negations:
+        # Most pairs lack each other's words, which is far sooner found than their order.
+        here, there = one.outline, other.outline
+        if not here.may_be_in(there) and not there.may_be_in(here):
+            return Containment.NONE
         return compared(one.sentences, other.sentences)
     return compared(one.affirmed, other.affirmed)

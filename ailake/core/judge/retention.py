@@ -63,7 +63,7 @@ def _is_lone(words: str) -> bool:
 
 
 def _only_asks(text: str) -> bool:
-    if re.search(phrases(lexicon("retention")["keeps"]), text):
+    if _opening("keeps").search(text):
         return False
     return all(_asks(sentence.strip()) for sentence in _SENTENCE.findall(text) if sentence.strip())
 
