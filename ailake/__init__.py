@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from ailake.core.extraction import FactExtractor
     from ailake.core.judge import Candidate, JudgeRules, MemoryItem, Verdict, containment, judge
     from ailake.core.knowledge import InMemoryKnowledgeGraph, KnowledgeGraph
+    from ailake.core.reviewing import GreyCase, ReviewAnswer, Reviewer, ReviewVerdict
     from ailake.core.verifying import FactAnswer, FactCase, FactVerdict, FactVerifier
     from ailake.facts import Facts
     from ailake.graph import LanceKnowledgeGraph
@@ -82,6 +83,7 @@ __all__ = [
     "GraphEdge",
     "GraphNode",
     "GraphView",
+    "GreyCase",
     "Hit",
     "Hits",
     "InMemoryKnowledgeGraph",
@@ -105,6 +107,9 @@ __all__ = [
     "RecencyConfig",
     "Remembered",
     "RetrievalPath",
+    "ReviewAnswer",
+    "ReviewVerdict",
+    "Reviewer",
     "SchemaMismatchError",
     "Scope",
     "ScopeError",
@@ -133,10 +138,11 @@ _LATE = {
     "Candidate": "ailake.core.judge",
     "FactAnswer": "ailake.core.verifying",
     "FactCase": "ailake.core.verifying",
+    "FactExtractor": "ailake.core.extraction",
     "FactVerdict": "ailake.core.verifying",
     "FactVerifier": "ailake.core.verifying",
-    "FactExtractor": "ailake.core.extraction",
     "Facts": "ailake.facts",
+    "GreyCase": "ailake.core.reviewing",
     "Hits": "ailake.hits",
     "InMemoryKnowledgeGraph": "ailake.core.knowledge",
     "JudgeRules": "ailake.core.judge",
@@ -146,6 +152,9 @@ _LATE = {
     "LanceKnowledgeGraph": "ailake.graph",
     "Memory": "ailake.memory",
     "MemoryItem": "ailake.core.judge",
+    "ReviewAnswer": "ailake.core.reviewing",
+    "ReviewVerdict": "ailake.core.reviewing",
+    "Reviewer": "ailake.core.reviewing",
     "Verdict": "ailake.core.judge",
     "connect": "ailake.lake",
     "containment": "ailake.core.judge",

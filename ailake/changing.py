@@ -1,6 +1,6 @@
-"""Changing stored memories: update and restore."""
+"""Changing stored memories: update, restore, and what a review decides."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,14 +10,15 @@ import numpy as np
 import pyarrow as pa
 
 from ailake import clock
+from ailake.core.decisions import DecisionRecord
 from ailake.core.drafts import Draft, check_text
 from ailake.core.records import Decision, MemoryRecord, Scope, State
-from ailake.core.remembering import DuplicateKey, duplicate_keys
+from ailake.core.remembering import DuplicateKey, duplicate_keys, outlasts
 from ailake.core.rows import nanoseconds
 from ailake.core.schema import INSTANT
 from ailake.embed import Embedder, embed_documents, embed_passages, is_long
 from ailake.errors import InvalidInputError, NotFoundError
-from ailake.storage import memories
+from ailake.storage import decisions, memories
 from ailake.storage.locks import DECAY, exclusive
 from ailake.storage.retries import is_conflict, with_retries
 from ailake.storage.store import Store
@@ -121,6 +122,52 @@ class Changer:
             self._refuse_twins(duplicate_keys([_draft_of(record)])[0], memory_id, now)
             fields = {"state": State.ACTIVE.value, "merged_into": ""}
             self._set(memory_id, fields, now=now)
+
+    def review(
+        self,
+        pair: tuple[str, str],
+        decide: Callable[[tuple[MemoryRecord, MemoryRecord]], DecisionRecord | None],
+    ) -> DecisionRecord | None:
+        """Record what is decided of two memories, then let one live on in the other.
+
+        The decision is recorded first: who dies in between leaves one that can be applied later.
+        Both rows change in one commit.
+
+        Args:
+            pair: The ids of the new and the existing memory.
+            decide: Given both as they are under the lock of all writers, the decision, or None for
+                nothing to be done.
+
+        Returns:
+            The decision; None also where one of the two is gone.
+        """
+        with self._alone():
+            self.store.journal.flush()
+            wall, view = memories.in_scopes((self.scope,)), self.store.view()
+            new, existing = (memories.find_id(view, one, wall) for one in pair)
+            decided = None if new is None or existing is None else decide((new, existing))
+            if new is None or existing is None or decided is None:
+                return None
+            decisions.append(self.store, [decided], again=True)
+            if decided.absorbed_id:
+                is_new = decided.absorbed_id == new.id
+                absorbed, survivor = (new, existing) if is_new else (existing, new)
+                self._absorb(absorbed, survivor, now=decided.decided_at)
+        return decided
+
+    def _absorb(self, absorbed: MemoryRecord, survivor: MemoryRecord, *, now: datetime) -> None:
+        lives = {"state": State.ACTIVE.value, "merged_into": "", "updated_at": now}
+        # What is said twice must not vanish earlier, or count for less, than if it had stayed two.
+        longer = outlasts(absorbed.expires_at, survivor.expires_at)
+        lives["expires_at"] = absorbed.expires_at if longer else survivor.expires_at
+        lives["importance_score"] = max(absorbed.importance_score, survivor.importance_score)
+        gone = {"state": State.MERGED.value, "merged_into": survivor.id, "updated_at": now}
+        view = self.store.rows_view(committed=True)
+        both = [
+            _with_values(self._row(one, view).select(["chunk_id", *lives]), values)
+            for one, values in ((survivor.id, lives), (absorbed.id, gone))
+        ]
+        self.store.change(pa.concat_tables(both))
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -1,15 +1,14 @@
-"""ailake verify-facts and its script, against a real local server."""
+"""ailake review, ailake verify-facts and their scripts, against a real local server."""
 
 import json
-import os
-import subprocess
+import runpy
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from chat_server import ChatServer, said, told
+from grey_pairs import NEW, OLD, grey
 from typer.testing import CliRunner
 
 import ailake
@@ -60,11 +59,58 @@ def test_bad_usage(uri: str) -> None:
         run(uri, "verify-facts", "--model", "m", "--api-key-env", "NO_SUCH_KEY")
 
 
-@pytest.mark.slow
-def test_the_script(uri: str, chat: ChatServer) -> None:
-    chat.script = [said(verdict="keep_both", reason="so")]
-    command = [sys.executable, str(JOBS / "verify_facts.py"), uri, "--model", "m"]
-    env = {**os.environ, "OPENAI_API_KEY": "x", "OPENAI_BASE_URL": chat.url}
-    done = subprocess.run(command, env=env, check=True, capture_output=True, text=True)
-    told_: dict[str, Any] = json.loads(done.stdout)
-    assert told_ == {"job": "verify_facts", "asked": 1, "failed": 0, "waiting": 0, "tokens": 100}
+@pytest.fixture
+def pairs(uri: str) -> str:
+    """The same lake, and a pair that waits."""
+    with ailake.connect(uri) as lake:
+        grey(lake.memory("ana-bot"), OLD, NEW)
+    return uri
+
+
+def test_a_person_reviews_by_file(pairs: str, tmp_path: Path) -> None:
+    file = tmp_path / "pairs.jsonl"
+    assert NEW in run(pairs, "review", "--export", str(file))
+    line = json.loads(file.read_text(encoding="utf-8"))
+    assert (line["existing"], line["new"], line["answer"]) == (OLD, NEW, "")
+    file.write_text(json.dumps({**line, "answer": "modify", "reason": "more"}), encoding="utf-8")
+    assert "1 modified" in run(pairs, "review", "--import", str(file), "--reviewer", "Bo")
+    with ailake.connect(pairs) as lake:
+        assert [record.text for record in lake.memory("ana-bot").list()] == [NEW]
+
+
+def test_a_model_reviews(pairs: str, chat: ChatServer) -> None:
+    server = ("--model", "m", "--base-url", chat.url, "--retries", "0")
+    chat.answer = lambda _: said(verdict="keep", reason="two")
+    report = json.loads(run(pairs, "review", *server, "--dry-run", "--json"))
+    assert (report["asked"], len(report["waiting"]), chat.asked) == (0, 1, [])
+    assert json.loads(run(pairs, "review", *server, "--json"))["kept"] == 1
+    with pytest.raises(ailake.InvalidInputError, match="one at most"):
+        run(pairs, "review", *server, "--export", "pairs.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("job", "answer", "wanted"),
+    [
+        ("verify_facts", "keep_both", {"asked": 1, "failed": 0, "waiting": 0, "tokens": 100}),
+        ("review", "merge", {"merged": 1, "failed": 0, "waiting": 0, "tokens": 100}),
+    ],
+)
+def test_the_scripts(
+    pairs: str,
+    chat: ChatServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    job: str,
+    answer: str,
+    wanted: dict[str, int],
+) -> None:
+    chat.script = [said(verdict=answer, reason="so")]
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    monkeypatch.setenv("OPENAI_BASE_URL", chat.url)
+    script = str(JOBS / f"{job}.py")
+    monkeypatch.setattr(sys, "argv", [script, pairs, "--model", "m"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(script, run_name="__main__")
+    assert ended.value.code == 0
+    assert json.loads(capsys.readouterr().out) == {"job": job, **wanted}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from chat_server import Ask, ChatServer, Reply, said
+from grey_pairs import NEW, OLD, grey
 
 import ailake
 
@@ -25,6 +26,8 @@ LIVES = {"subject": "Ana", "predicate": "lives_in", "object": "Oslo"}
 
 def answer(ask: Ask) -> Reply:
     shape = ask["response_format"]["json_schema"]["name"]
+    if shape == "PairJudgement":
+        return said(verdict="merge", reason="so")
     if shape == "StatedFacts":
         return said(facts=[{**LIVES, "valid_from": None, "valid_to": None}])
     return said(verdict="supersede", reason="so")
@@ -38,6 +41,7 @@ def test_the_page(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     chat.answer = answer
+    grey(lake.memory("ana-bot"), OLD, NEW)
     names: dict[str, Any] = {
         "ailake": ailake,
         "lake": lake,
@@ -50,4 +54,5 @@ def test_the_page(
         exec(compile(block, str(PAGE), "exec"), names)  # noqa: S102 (the page is ours)
         assert capsys.readouterr().out.splitlines() == PRINTED.findall(block)
     careful: ailake.FactVerifier = names["Careful"]()
-    assert careful.id == "careful"
+    short: ailake.Reviewer = names["Short"]()
+    assert (careful.id, short.id) == ("careful", "short")

@@ -1,5 +1,6 @@
-"""verify-facts: what a model is asked about, and never on the write path."""
+"""review, verify-facts: what a model or a person is asked about, and never on the write path."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -7,10 +8,11 @@ import typer
 from ailake.cli import options as o
 from ailake.cli.output import print_json, print_line, print_table
 from ailake.core.entities import EntityRef
+from ailake.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from ailake.core.usage import Usage
-    from ailake.maintenance import FactVerifyReport
+    from ailake.maintenance import FactVerifyReport, ReviewReport
     from ailake.providers import ChatModel
 
 _Model = Annotated[
@@ -37,7 +39,63 @@ _Progress = Annotated[bool, typer.Option(help="Show a bar on standard error.")]
 
 def register(app: typer.Typer) -> None:
     """Add this module's commands."""
+    app.command()(review)
     app.command(name="verify-facts")(verify_facts)
+
+
+def review(
+    *,
+    lake: o.LakeUri,
+    model: _Model = None,
+    base_url: _BaseUrl = None,
+    api_key_env: _KeyEnv = "OPENAI_API_KEY",
+    timeout: _Timeout = 60.0,
+    retries: _Retries = 4,
+    concurrency: _Concurrency = 4,
+    max_tokens: _MaxTokens = None,
+    export: Annotated[
+        Path | None, typer.Option(help="Write the pairs to a new file, for a person to answer.")
+    ] = None,
+    imported: Annotated[
+        Path | None, typer.Option("--import", help="Take the answers from that file.")
+    ] = None,
+    reviewer: Annotated[
+        str, typer.Option(help="Who answered in the file; kept with each answer.")
+    ] = "person",
+    now: o.Now = None,
+    dry_run: o.DryRun = False,
+    progress: _Progress = True,
+    storage_option: o.StorageOption = None,
+    as_json: o.AsJson = False,
+) -> None:
+    """Ask about memories that no rule could tell apart; exit 1 where some fail."""
+    if sum(one is not None for one in (model, export, imported)) > 1:
+        raise InvalidInputError("--model, --export, --import: got several, wanted one at most")
+    from ailake.providers import FileReviewer, OpenAIReviewer, export_pairs  # noqa: PLC0415 (slow)
+
+    chat = _chat(
+        model, base_url, api_key_env=api_key_env, timeout=timeout, retries=retries,
+        concurrency=concurrency,
+    )  # fmt: skip
+    asked = None if chat is None else OpenAIReviewer(chat)
+    person = None if imported is None else FileReviewer(imported, name=reviewer)
+    with o.opened_lake(lake, storage_options=storage_option) as opened:
+        from ailake.maintenance import ReviewJob  # noqa: PLC0415
+
+        job = ReviewJob(
+            opened, reviewer=person or asked, concurrency=concurrency, max_tokens=max_tokens
+        )
+        report = job.run(
+            o.instant(now, name="--now"), dry_run=dry_run, progress=progress and not as_json
+        )
+    if export is not None and not dry_run:
+        export_pairs(report.waiting, export)
+    if as_json:
+        print_json(report)
+    else:
+        _print_reviewed(report)
+    if report.failed:
+        raise typer.Exit(1)
 
 
 def verify_facts(
@@ -125,6 +183,26 @@ def _print_verified(report: "FactVerifyReport") -> None:
     if rows:
         headers = ("agent", "subject", "predicate", "known", "new", "from", "case")
         print_table(f"{len(rows)} cases wait", headers, rows)
+
+
+def _print_reviewed(report: "ReviewReport") -> None:
+    title = "review (dry run)" if report.dry_run else "review"
+    print_line(
+        f"{title}: {report.asked} asked, {report.merged} merged, {report.modified} modified, "
+        f"{report.kept} kept, {report.refused} refused, {len(report.failed)} failed; "
+        f"{report.changed} had changed, {report.resumed} resumed; {_spent(report.usage)}"
+    )
+    if report.stopped:
+        print_line(f"stopped early: {report.stopped}")
+    for one in report.failed:
+        print_line(f"failed: {one.case.pair_id}: {one.reason}")
+    rows = [
+        (c.scope.agent_id, c.scope.user_id, c.existing.text, c.new.text, c.score, c.pair_id)
+        for c in report.waiting
+    ]
+    if rows:
+        headers = ("agent", "user", "existing", "new", "similarity", "pair")
+        print_table(f"{len(rows)} pairs wait", headers, rows)
 
 
 def _spent(usage: "Usage") -> str:

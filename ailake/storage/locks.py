@@ -27,6 +27,7 @@ JOBS = "jobs"
 
 # Held while a job asks a model or a person, which may take hours: the other jobs don't wait.
 VERIFY = "verify"
+REVIEW = "review"
 
 # Beside the tables, and no table: LanceDB lists only folders that end in .lance.
 FOLDER = leases.FOLDER

@@ -89,16 +89,18 @@ class Outline:
 
 def outline_of(sentences: Sequence[Sentence]) -> Outline:
     """Return the words of some sentences."""
-    covered: set[str] = set()
-    for one in sentences:
-        covered.update(one.whole.covered, *(part.covered for part in one.parts))
-        covered.update(one.other.covered if one.other else ())
-    return Outline(tuple(map(_needed, sentences)), frozenset(covered))
+    covered = frozenset().union(*(fact.covered for one in sentences for fact in one.facts))
+    return Outline(tuple(map(_needed, sentences)), covered)
 
 
 def _needed(sentence: Sentence) -> frozenset[str]:
-    needed = sentence.whole.names & frozenset().union(*(part.names for part in sentence.parts))
-    return needed & sentence.other.names if sentence.other else needed
+    parts = frozenset().union(*map(_needed_of_part, sentence.parts))
+    return parts.intersection(sentence.whole.names, *(one.names for one in sentence.others))
+
+
+def _needed_of_part(part: Sequence[Fact]) -> frozenset[str]:
+    whole, *apart = part
+    return whole.names & frozenset().union(*(one.names for one in apart)) if apart else whole.names
 
 
 def sentences_of(text: str, *, denies: bool) -> tuple[Sentence, ...]:
