@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ailake import clock
-from ailake.core.decisions import DecisionRecord
+from ailake.core.decisions import BY_RESTORE, RESTORED, DecisionRecord
 from ailake.core.drafts import Draft, check_text
 from ailake.core.records import Decision, MemoryRecord, Scope, State
 from ailake.core.remembering import DuplicateKey, duplicate_keys, outlasts
@@ -120,6 +120,8 @@ class Changer:
                     f"restore: memory {memory_id!r} is {record.state}, wanted a merged one"
                 )
             self._refuse_twins(duplicate_keys([_draft_of(record)])[0], memory_id, now)
+            # First, as of every verdict: one that restores nothing is found by its memory.
+            decisions.append(self.store, [self._undone(record, now)])
             fields = {"state": State.ACTIVE.value, "merged_into": ""}
             self._set(memory_id, fields, now=now)
 
@@ -168,6 +170,23 @@ class Changer:
             for one, values in ((survivor.id, lives), (absorbed.id, gone))
         ]
         self.store.change(pa.concat_tables(both))
+
+    def _undone(self, record: MemoryRecord, now: datetime) -> DecisionRecord:
+        """Return that a merge is undone, whichever of its two memories was the new one."""
+        pair = {"absorbed_id": record.id, "decided_by": {"ne": BY_RESTORE}}
+        asked = decisions.where_decisions(pair)
+        found = decisions.find(self.store, [self.scope], asked, limit=1)
+        return DecisionRecord(
+            id=clock.new_id(),
+            scope=self.scope,
+            decided_at=now,
+            decision=RESTORED,
+            memory_id=record.id,
+            existing_id=record.merged_into,
+            reason=RESTORED,
+            decided_by=BY_RESTORE,
+            about=found[0].id if found else "",
+        )
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

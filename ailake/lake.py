@@ -11,6 +11,7 @@ from ailake import clock
 from ailake.backup import BackupReport, backup_store
 from ailake.core.drafts import check_label
 from ailake.core.instants import as_utc
+from ailake.core.judge import JudgeRules
 from ailake.core.records import Scope
 from ailake.core.schema import SCOPE_COLUMNS, table_spec
 from ailake.embed import Embedder, StoredEmbedder, resolve_embedder
@@ -328,6 +329,7 @@ def connect(
     create: bool = True,
     migrate: bool = False,
     recall_bytes: int | None = None,
+    judge_rules: JudgeRules | None = None,
 ) -> Lake:
     """Open a lake, or make one.
 
@@ -342,9 +344,11 @@ def connect(
         recall_bytes: What recall may hold in memory of the vectors of the scopes that it is asked
             for, and as much again of the weights of larger ones. Default: 256 MiB. 0 holds
             nothing: every recall reads from the tables.
+        judge_rules: What new memories are judged by; default: ``JudgeRules()``.
 
     Raises:
-        InvalidInputError: Not an address, a folder with other things in it, or no such number.
+        InvalidInputError: Not an address, a folder with other things in it, no such number, or no
+            rules.
         NotFoundError: No lake there, and ``create`` is False.
         EmbedderMismatchError: The lake was made with another embedder.
         SchemaMismatchError: The lake has another schema version.
@@ -353,6 +357,7 @@ def connect(
     """
     location = Location.of(uri)
     _check_bytes(recall_bytes)
+    rules = _checked_rules(judge_rules)
     options = {str(key): str(value) for key, value in (storage_options or {}).items()}
     if not lake_exists(location, options):
         if not create:
@@ -360,8 +365,10 @@ def connect(
         chosen = resolve_embedder(embedder)
         create_store(location, EmbedderIdentity(chosen.id, chosen.dim), options)
         store = open_store(location, options, migrate=migrate, recall_bytes=recall_bytes)
+        store.rules = rules
         return Lake(store, _matching(store.embedder, chosen))
     store = open_store(location, options, migrate=migrate, recall_bytes=recall_bytes)
+    store.rules = rules
     if embedder is None:
         return Lake(store, StoredEmbedder(store.embedder.id, store.embedder.dim))
     return Lake(store, _matching(store.embedder, resolve_embedder(embedder)))
@@ -371,6 +378,14 @@ def _check_bytes(value: object) -> None:
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
         wanted = "a whole number of bytes from 0 on"
         raise InvalidInputError.of("recall_bytes", got=value, wanted=wanted)
+
+
+def _checked_rules(value: object) -> JudgeRules:
+    if value is None:
+        return JudgeRules()
+    if not isinstance(value, JudgeRules):
+        raise InvalidInputError.of("judge_rules", got=value, wanted="a JudgeRules")
+    return value
 
 
 def _matching(made_with: EmbedderIdentity, embedder: Embedder) -> Embedder:

@@ -138,12 +138,13 @@ class Memory(MemoryReader):
         self.store.ensure_writable()
         bar = progress_bar("remembering", total=len(given.drafts), shown=progress)
         with self.store.writing_many(), bar as advance:
-            if isinstance(given, Embedded):
+            if isinstance(given, Embedded) and not judge:
                 bulk = BulkWriter(self.store, self.scope, judge=judge, now=instant)
                 return bulk.write(given.drafts, given.vectors, advance=advance)
+            rest = given.one_by_one() if isinstance(given, Embedded) else given
             writer = Writer(self.store, self.embedder, self.scope)
             return writer.write(
-                given.drafts, given.vectors, judge=judge, now=instant, advance=advance
+                rest.drafts, rest.vectors, judge=judge, now=instant, advance=advance
             )
 
     @traced("ailake.add_messages", told)

@@ -58,19 +58,24 @@ class GivenVectors:
 
 
 @dataclass(frozen=True, slots=True)
+class Unembedded:
+    """Drafts of which some have no vector, or which are unusual in another way."""
+
+    drafts: Sequence[Draft]
+    vectors: GivenVectors
+
+
+@dataclass(frozen=True, slots=True)
 class Embedded:
     """Drafts that all bring their vectors, float32 (n, dim)."""
 
     drafts: Columns
     vectors: Vectors
 
-
-@dataclass(frozen=True, slots=True)
-class Unembedded:
-    """Drafts of which some have no vector, or which are unusual in another way."""
-
-    drafts: Sequence[Draft]
-    vectors: GivenVectors
+    def one_by_one(self) -> Unembedded:
+        """Return them as drafts, each of which can be judged."""
+        known = np.ones(len(self.drafts), np.bool_)
+        return Unembedded(self.drafts.drafts(), GivenVectors(self.vectors, known))
 
 
 def read_items(items: Items, *, default_session: str, dim: int) -> Embedded | Unembedded:

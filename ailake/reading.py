@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ailake import clock
 from ailake.aio import Edge, Verb
 from ailake.core.accesses import AccessEvent
+from ailake.core.decisions import DecisionRecord
 from ailake.core.drafts import check_id, check_text
 from ailake.core.episodic import ScoringPolicy
 from ailake.core.filter_values import CheckedTexts
@@ -22,7 +23,7 @@ from ailake.embed import Embedder, check_vector, embed_query
 from ailake.errors import InvalidInputError, NotFoundError
 from ailake.hits import Hits
 from ailake.recalling import recall, told
-from ailake.storage import memories
+from ailake.storage import decisions, memories
 from ailake.storage.question import Mode, Question
 from ailake.storage.retries import reading_again
 from ailake.storage.store import Store
@@ -271,6 +272,25 @@ class MemoryReader:
             raise NotFoundError(f"no memory {id!r} in {_names(self.scopes)}")
         return found
 
+    def decisions(
+        self, where: Mapping[str, object] | None = None, *, limit: int = 100
+    ) -> builtins.list[DecisionRecord]:
+        """Return what was decided of memories and why, newest first.
+
+        Args:
+            where: Filter on the columns of ``decisions``, such as ``{"decision": "merge"}`` or
+                ``{"memory_id": id}``.
+            limit: So many at most, 1 to 10,000.
+
+        Raises:
+            InvalidInputError: An argument is wrong.
+        """
+        size = _whole(limit, name="limit", low=1, high=MAX_LIMIT)
+        asked = decisions.where_decisions(where)
+        # Verdicts follow their memories: what waits for a commit is not in the table yet.
+        self.store.settle()
+        return decisions.find(self.store, self.scopes, asked, limit=size)
+
     def _read(self, action: Callable[[ReadView], T]) -> T:
         self.store.settle_stale()
         return reading_again(lambda: action(self.store.view()))
@@ -291,6 +311,7 @@ class AsyncMemoryReader(Edge):
     list = Verb(MemoryReader.list)
     count = Verb(MemoryReader.count)
     history = Verb(MemoryReader.history)
+    decisions = Verb(MemoryReader.decisions)
 
 
 def _whole(value: Any, *, name: str, low: int, high: int) -> int:

@@ -1,7 +1,8 @@
 """Writing drafts: decide, embed what is new, decide again under a lock, then log or commit."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -10,17 +11,21 @@ import numpy as np
 import pyarrow as pa
 
 from ailake import clock
+from ailake.core.decisions import DecisionRecord
 from ailake.core.drafts import Draft
 from ailake.core.log import LoggedMemory
-from ailake.core.records import Decision, Remembered, Scope
-from ailake.core.remembering import DuplicateKey, NewMemory, Plan, Twin, plan_batch
-from ailake.core.rows import episodic_rows, expiry_rows, passage_rows
+from ailake.core.merging import merged_rows
+from ailake.core.records import Decision, MemoryRecord, Remembered, Scope
+from ailake.core.remembering import Addition, NewMemory, Plan
+from ailake.core.rows import RECORD_COLUMNS, episodic_rows, expiry_rows, passage_rows, to_pylist
+from ailake.deciding import Decider
 from ailake.embed import EmbeddedPassages, Embedder, embed_documents, embed_passages, is_long
 from ailake.parts import GivenVectors, Part, positions
 from ailake.progress import Advance, ignore
-from ailake.storage import claims, passages
+from ailake.storage import claims, decisions, passages
+from ailake.storage.locks import DECAY, exclusive
 from ailake.storage.log import Log
-from ailake.storage.memories import known_outcomes, live_duplicates
+from ailake.storage.memories import known_outcomes, records
 from ailake.storage.store import Store
 from ailake.storage.streams import Stream
 from ailake.storage.view import ReadView
@@ -87,20 +92,27 @@ class Writer:
         if log is None or long or len(drafts) > LOGGED_ROWS:
             return self._commit_few(part)
         self.store.make_room()
+        plan = self._roughly(part)
         while True:
-            if not part.known.all():
-                self._embed(part, self._plan(part, self._look(part)), ignore)
+            self._embed(part, plan, ignore)
             with log.lock:
-                plan = self._plan(part, self._look(part))
-                done = part.is_ready(plan) and not plan.extensions
+                plan, _ = self._decider.decide(part)
+                done = part.is_ready(plan) and plan.is_loggable
                 if done:
                     self._log(part, plan, log)
-            if plan.extensions:
-                return self._commit_few(part)
             if done:
                 # Without the lock: whoever drains may be waiting for it.
                 self.store.drain_soon()
                 return list(plan.outcomes)
+            if not plan.is_loggable:
+                return self._commit_few(part)
+
+    @property
+    def _decider(self) -> Decider:
+        return Decider(self.store, self.scope)
+
+    def _roughly(self, part: Part) -> Plan:
+        return self._decider.roughly(part, self._decider.look(part))
 
     def _commit_few(self, part: Part) -> list[Remembered]:
         outcomes = self._write_part(part, ignore)
@@ -108,46 +120,45 @@ class Writer:
         return list(outcomes)
 
     def _write_part(self, part: Part, advance: Advance) -> tuple[Remembered, ...]:
-        view = self._look(part)
-        plan = self._plan(part, view)
+        plan = self._roughly(part)
         advance(len(part.drafts) - len(plan.additions))
+        self._embed(part, plan, advance)
         while True:
-            self._embed(part, plan, advance)
-            with self.store.committing():
+            plan, view = self._decided(part)
+            merges = plan.merges
+            with self._committing(alone=merges):
                 if view is not None and view.is_outdated(self.store.episodic.version):
-                    view = self._look(part)
-                    plan = self._plan(part, view)
+                    plan, view = self._decider.decide(part)
                 # What another thread has logged since the drain is no row yet that could change.
                 ready = part.is_ready(plan) and not changes_logged(plan, view)
+                ready = ready and (merges or not plan.merges)
                 taken = self._commit(part, plan) if ready else {}
             if ready:
                 self.store.episodic.tidy()
                 return tuple(with_taken(plan.outcomes, taken))
 
-    def _look(self, part: Part) -> ReadView | None:
-        """Return what is kept at present, where the plan depends on it."""
-        return self.store.rows_view() if part.judge or part.given_ids else None
+    def _decided(self, part: Part) -> tuple[Plan, ReadView | None]:
+        """Decide, with the vectors of all that is added."""
+        while True:
+            plan, view = self._decider.decide(part)
+            if part.is_ready(plan):
+                return plan, view
+            # What looked like a repetition is none: it is embedded, and judged then.
+            self._embed(part, plan, ignore)
 
-    def _plan(self, part: Part, view: ReadView | None) -> Plan:
-        ids: Mapping[str, Remembered] = {}
-        keys: Mapping[DuplicateKey, Twin] = {}
-        if view is not None:
-            ids = known_outcomes(view, self.scope, part.given_ids)
-            keys = live_duplicates(view, self.scope, part.keys, part.now) if part.judge else {}
-        return plan_batch(
-            part.drafts,
-            part.keys,
-            fresh_ids=part.fresh_ids,
-            known_ids=ids,
-            known_keys=keys,
-            judge=part.judge,
-            now=part.now,
-        )
+    @contextmanager
+    def _committing(self, *, alone: bool) -> Iterator[None]:
+        """Hold the write lock; to write stored rows again, also the one of who folds accesses."""
+        root = self.store.location.root
+        with exclusive(root, DECAY) if alone else nullcontext(), self.store.committing():
+            yield
 
     def _embed(self, part: Part, plan: Plan, advance: Advance) -> None:
         """Bring vectors for every addition that has none yet."""
         missing = part.missing(plan)
         advance(len(plan.additions) - len(missing))
+        if not missing:
+            return
         for one in missing:
             if is_long(one.draft, self.embedder):
                 part.passages[one.position] = embed_passages(self.embedder, one.draft)
@@ -157,7 +168,7 @@ class Writer:
 
     def _log(self, part: Part, plan: Plan, log: Log) -> None:
         """Log the plan; the rows come last, so that what failed before them has added nothing."""
-        self.store.journal.note_refreshes(self.scope, plan.refreshes)
+        self.store.journal.note_refreshes(self.scope, plan.refreshes, skipped(plan))
         if plan.additions:
             vectors = part.vectors[positions(plan)].astype(np.float16)
             instant = clock.utc_now()
@@ -174,21 +185,42 @@ class Writer:
         Returns:
             The first outcomes of ids that others had taken by then.
         """
+        decisions.append(self.store, plan.verdicts, again=bool(part.given_ids))
         if plan.extensions:
             self.store.change(expiry_rows(plan.extensions))
         self.store.journal.record_refreshes(self.scope, plan.refreshes)
+        passages_at = self._commit_passages(part, plan) if plan.additions else None
+        if plan.changes:
+            self._commit_merged(part, plan)
+            return {}
         if not plan.additions:
             return {}
-        passages_at = self._commit_passages(part, plan)
-        rows = self._rows(part, plan)
+        rows = self._rows(part, plan, self._memories(part, plan))
         if claims.are_needed(self.store, part.given_ids):
             ids = [one.outcome.id for one in plan.additions]
             return claims.insert(self.store, rows, ids, scope=self.scope, passages_at=passages_at)
         self.store.episodic.sync(self.store.episodic.append(rows))
         return {}
 
-    def _rows(self, part: Part, plan: Plan) -> Stream:
-        memories = self._memories(part, plan)
+    def _commit_merged(self, part: Part, plan: Plan) -> None:
+        """Write new rows and the stored ones that they are merged with, in one commit."""
+        store = self.store
+        store.journal.flush()
+        through, entries = store.journal.unfolded()
+        view = store.rows_view(committed=True, entries=entries)
+        names = tuple(store.episodic.handle.schema.names)
+        rows = view.stored("chunk_id", list(plan.changes), names)
+        known = records(view, to_pylist(rows.select(list(RECORD_COLUMNS))))
+        heirs = Heirs({one.id: one for one in known}, through)
+        new = self._rows(part, plan, self._memories(part, plan, heirs)).rows_of(
+            0, len(plan.additions)
+        )
+        both = [new, merged_rows(rows, plan.changes, now=part.now)]
+        # Columns that someone else has added are null in the new ones.
+        store.change(pa.concat_tables(both, promote_options="default").select(list(names)))
+        store.episodic.sync(store.episodic.version)
+
+    def _rows(self, part: Part, plan: Plan, memories: Sequence[NewMemory]) -> Stream:
         places = positions(plan)
 
         def rows_of(start: int, stop: int) -> pa.Table:
@@ -205,10 +237,11 @@ class Writer:
         }
         return add_passages(self.store, self.scope, long)
 
-    def _memories(self, part: Part, plan: Plan) -> list[NewMemory]:
+    def _memories(self, part: Part, plan: Plan, heirs: "Heirs | None" = None) -> list[NewMemory]:
         # What the journal says of a given id so far belongs to a memory that was forgotten.
         through = self.store.journal.table.version if part.given_ids else 0
-        return [
+        verdicts = {one.memory_id: one for one in plan.verdicts if one.decision != Decision.SKIP}
+        memories = [
             NewMemory(
                 draft=addition.draft,
                 outcome=addition.outcome,
@@ -216,9 +249,42 @@ class Writer:
                 scope=self.scope,
                 created_at=part.now,
                 folded_through=through,
+                rules_version=self.store.rules.version if part.judge else "",
+                merged_into=addition.merged_into,
+                verdict=verdicts.get(addition.outcome.id),
+                standing=addition.standing,
             )
             for addition in plan.additions
         ]
+        if heirs is None:
+            return memories
+        return [heirs.endowed(*pair) for pair in zip(memories, plan.additions, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Heirs:
+    """What new memories take over from the stored ones that they stand in the place of.
+
+    Attributes:
+        known: The stored memories, with the accesses that the journal has of them.
+        through: The version of the journal that these are of.
+    """
+
+    known: Mapping[str, MemoryRecord]
+    through: int
+
+    def endowed(self, memory: NewMemory, addition: Addition) -> NewMemory:
+        """Return a new memory with the accesses of the one that it stands in the place of."""
+        old = self.known.get(addition.heir_of)
+        if old is None or memory.standing is None:
+            return memory
+        met = max(memory.standing.met_at or old.last_accessed_at, old.last_accessed_at)
+        return replace(
+            memory,
+            standing=replace(memory.standing, met_at=met),
+            access_count=old.access_count,
+            folded_through=self.through,
+        )
 
 
 def told(outcomes: Remembered | Sequence[Remembered], _: Mapping[str, Any]) -> Told:
@@ -256,4 +322,10 @@ def add_passages(store: Store, scope: Scope, long: Mapping[str, EmbeddedPassages
 def changes_logged(plan: Plan, view: ReadView | None) -> bool:
     """Tell whether a plan changes what is only logged, which no table could change yet."""
     logged = () if view is None else view.logged
-    return any(one.row["chunk_id"] in plan.extensions for one in logged)
+    changed = {*plan.extensions, *plan.changes}
+    return any(one.row["chunk_id"] in changed for one in logged)
+
+
+def skipped(plan: Plan) -> list[DecisionRecord]:
+    """Return the verdicts on drafts that another memory stands for."""
+    return [one for one in plan.verdicts if one.decision == Decision.SKIP]

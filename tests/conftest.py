@@ -27,7 +27,9 @@ settings.load_profile("house")
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[ailake.Lake]:
-    with ailake.connect(tmp_path / "lake", embedder="hashing:64") as opened:
+    """A lake that keeps whatever it is told: the texts of most tests are not worth keeping."""
+    rules = ailake.JudgeRules(retention=None)
+    with ailake.connect(tmp_path / "lake", embedder="hashing:64", judge_rules=rules) as opened:
         yield opened
 
 

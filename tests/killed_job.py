@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from kept import KEEP
+
 import ailake
 from ailake import ScoringPolicy
 from ailake.maintenance import CompactionJob, CompactionPolicy, ForgetJob, PurgeJob, compact, purge
@@ -85,7 +87,7 @@ def main(order: dict[str, Any]) -> None:
     boundaries = Boundaries(order["deadly"])
     for owner, name, after in STEPS[order["job"]]:
         setattr(owner, name, boundaries.around(getattr(owner, name), after=after))
-    with ailake.connect(order["lake"]) as lake:
+    with ailake.connect(order["lake"], judge_rules=KEEP) as lake:
         lake.store.drainer.stop()
         JOBS[order["job"]](lake, order["now"])
         # The last one: all is done, and the lake is not closed.

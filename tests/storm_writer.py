@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kept import KEEP
+
 import ailake
 
 AGENT = "storm"
@@ -149,7 +151,7 @@ def main(lake: str, folder: str, name: str, what: str) -> None:
     os.dup2(errors, 2)
     diary = Diary(str(Path(folder) / f"{name}.jsonl"))
     diary.call("open")
-    with ailake.connect(lake, embedder="hashing:16") as opened:
+    with ailake.connect(lake, embedder="hashing:16", judge_rules=KEEP) as opened:
         diary.done()
         WAYS[what](opened.memory(AGENT), diary, name)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kept import KEEP
 
 import ailake
 from ailake.core.accesses import Access, AccessLog, Entries, pending_of, pending_of_rows
@@ -68,7 +69,10 @@ def test_every_access_counts_once_at_every_moment(
 ) -> None:
     """Noted, being committed, committed, folded: by the handle that met them and by another."""
     path = tmp_path_factory.mktemp("lake") / "lake"
-    with ailake.connect(path, embedder="hashing:16") as lake, ailake.connect(path) as second:
+    with (
+        ailake.connect(path, embedder="hashing:16", judge_rules=KEEP) as lake,
+        ailake.connect(path, judge_rules=KEEP) as second,
+    ):
         reader = (second if handles == 2 else lake).memory("a")
         memory = lake.memory("a")
         made = memory.remember("tea", now=NOW).id
@@ -92,7 +96,7 @@ def test_every_access_counts_once_at_every_moment(
 def test_accesses_that_could_not_be_committed_count_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with ailake.connect(tmp_path / "lake", embedder="hashing:16") as lake:
+    with ailake.connect(tmp_path / "lake", embedder="hashing:16", judge_rules=KEEP) as lake:
         memory = lake.memory("a")
         made = memory.remember("tea", now=NOW).id
         lake.flush()
@@ -116,5 +120,5 @@ def test_accesses_that_could_not_be_committed_count_once(
 
 
 def lake_rows(path: Path) -> int:
-    with ailake.connect(path) as lake:
+    with ailake.connect(path, judge_rules=KEEP) as lake:
         return int(lake.table("accesses").count_rows())

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, assert_type
 
 import numpy as np
 import pytest
+from kept import KEEP
 from numpy.typing import NDArray
 
 import ailake
@@ -70,7 +71,7 @@ def gate() -> Gate:
 
 @pytest.fixture
 def gated(tmp_path: Path, gate: Gate) -> Iterator[ailake.Lake]:
-    with ailake.connect(tmp_path / "gated", embedder=gate) as lake:
+    with ailake.connect(tmp_path / "gated", embedder=gate, judge_rules=KEEP) as lake:
         yield lake
         gate.go_on.set()
 
@@ -321,7 +322,7 @@ def test_the_lake_is_closed_meanwhile(gate: Gate, gated: ailake.Lake) -> None:
     for outcome in run(story()):
         assert isinstance(outcome, InvalidInputError)
         assert str(outcome) == f"the lake {gated.uri} is closed; connect again"
-    with ailake.connect(gated.uri, embedder=gate) as again:
+    with ailake.connect(gated.uri, embedder=gate, judge_rules=KEEP) as again:
         assert [record.text for record in again.memory("a").list()] == ["tea"]
         assert again.verify() == ()
 
@@ -337,7 +338,7 @@ def test_what_was_remembered_before_the_lake_closed_is_kept(tmp_path: Path) -> N
             return None
 
     async def story() -> set[str]:
-        lake = ailake.connect(uri, embedder="hashing:16")
+        lake = ailake.connect(uri, embedder="hashing:16", judge_rules=KEEP)
         amemory = lake.memory("a").aio
         tasks = [asyncio.create_task(remember(amemory, n)) for n in range(200)]
         await tasks[20]
@@ -346,7 +347,7 @@ def test_what_was_remembered_before_the_lake_closed_is_kept(tmp_path: Path) -> N
         return set(filter(None, await asyncio.gather(*tasks)))
 
     kept = run(story())
-    with ailake.connect(uri) as again:
+    with ailake.connect(uri, judge_rules=KEEP) as again:
         stored = {record.id for record in again.memory("a").list(limit=1_000, now=NOW)}
         assert kept <= stored
         assert 20 < len(kept) < 200

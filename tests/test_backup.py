@@ -10,6 +10,7 @@ import lance
 import pyarrow as pa
 import pytest
 from filelock import FileLock
+from kept import KEEP
 from lancedb.index import FTS, IvfSq
 
 import ailake
@@ -65,11 +66,11 @@ def test_there_and_back(lake: ailake.Lake, tmp_path: Path) -> None:
     back = ailake.restore_lake(tmp_path / "backup", tmp_path / "back")
     assert report.source == lake.uri
     assert (report.target, report.skipped) == (back.source, ())
-    # Memories, accesses, entries of the ledger, and the run of decay.
-    assert (report.rows, back.rows) == (300 + 4 + 306 + 1,) * 2
+    # Memories, accesses, entries of the ledger, decisions, and the run of decay.
+    assert (report.rows, back.rows) == (300 + 4 + 306 + 298 + 1,) * 2
     assert (report.files, report.bytes) == measured(tmp_path / "backup")
     for uri in (tmp_path / "backup", tmp_path / "back"):
-        with ailake.connect(uri) as copy, lake.at("mine") as then:
+        with ailake.connect(uri, judge_rules=KEEP) as copy, lake.at("mine") as then:
             for name in TABLES:
                 assert rows(uri, name).equals(
                     then.table(name).to_lance().to_table(columns=rows(uri, name).schema.names)
@@ -104,7 +105,7 @@ def test_counts_go_on_in_both(lake: ailake.Lake, memory: ailake.Memory, tmp_path
     MemoryDecayJob(lake).run(NOW + 3 * DAY)
     memory.recall("tea", now=NOW + 4 * DAY)
     lake.backup(tmp_path / "backup")
-    with ailake.connect(tmp_path / "backup") as copy:
+    with ailake.connect(tmp_path / "backup", judge_rules=KEEP) as copy:
         memories = copy.memory(agent_id="ana-bot", user_id="ana")
         for which, met in ((memory, 2), (memories, 5)):
             for n in range(met):
@@ -126,7 +127,7 @@ def test_a_backup_of_the_past(lake: ailake.Lake, memory: ailake.Memory, tmp_path
     memory.remember("second", now=NOW)
     with lake.at("then") as past:
         past.backup(tmp_path / "backup")
-    with ailake.connect(tmp_path / "backup") as copy:
+    with ailake.connect(tmp_path / "backup", judge_rules=KEEP) as copy:
         (record,) = copy.memory(agent_id="ana-bot", user_id="ana").list(now=NOW)
         assert record.text == "first"
     assert lake.tags() == ["then"]
@@ -150,7 +151,7 @@ def test_a_place_that_is_not_free(lake: ailake.Lake, memory: ailake.Memory, tmp_
         (tmp_path, "is not empty: it holds full, lake, link"),
         (tmp_path / "other", "it holds holiday.jpg"),
         (tmp_path / "log", "it holds _ailake"),
-        (tmp_path / "full", "it holds accesses.lance, episodic.lance"),
+        (tmp_path / "full", "it holds accesses.lance, decisions.lance, episodic.lance"),
         (tmp_path / "other" / "holiday.jpg", "this is a file"),
         ("ftp://host/x", "uri: got"),
         ("s3+ddb://lakes/x?ddbTableName=t", "wanted the same place as s3://"),
@@ -196,7 +197,7 @@ def test_what_a_killed_backup_left(
     shutil.copytree(f"{lake.uri}/episodic.lance", target / MARKER / "episodic.lance")
     for create in (True, False):
         with pytest.raises(InvalidInputError, match="is an unfinished backup and no lake"):
-            ailake.connect(target, embedder="hashing:64", create=create)
+            ailake.connect(target, embedder="hashing:64", create=create, judge_rules=KEEP)
     with pytest.raises(InvalidInputError, match="unfinished backup"):
         ailake.restore_lake(target, tmp_path / "back")
     (target / "mine.txt").touch()
@@ -216,7 +217,7 @@ def test_what_a_killed_backup_left(
     (target / MARKER).mkdir()
     with pytest.raises(InvalidInputError, match="is not empty"):
         lake.backup(target)
-    with ailake.connect(target) as copy:
+    with ailake.connect(target, judge_rules=KEEP) as copy:
         assert copy.memory(agent_id="ana-bot", user_id="ana").count(now=NOW) == 1
 
 
@@ -286,6 +287,6 @@ def test_backups_at_once(lake: ailake.Lake, memory: ailake.Memory, tmp_path: Pat
     for told in together:
         assert told == "done" or "is not empty" in told or "another backup" in told
     for copy in (*(tmp_path / f"copy{n}" for n in range(8)), tmp_path / "one"):
-        with ailake.connect(copy) as opened:
+        with ailake.connect(copy, judge_rules=KEEP) as opened:
             assert opened.memory(agent_id="ana-bot", user_id="ana").count(now=NOW) == 500
     assert list(lake.table("episodic").to_lance().tags.list()) == ["mine"]

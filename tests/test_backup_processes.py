@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake import InvalidInputError
@@ -33,7 +34,9 @@ def surely(action):
             if not is_lost_race(error):
                 raise
 
-with ailake.connect(sys.argv[1]) as lake, open(sys.argv[2], "a", buffering=1) as told:
+rules = ailake.JudgeRules(retention=None)
+told = open(sys.argv[2], "a", buffering=1)
+with ailake.connect(sys.argv[1], judge_rules=rules) as lake, told:
     memory = lake.memory(agent_id="a")
     for n in range(1_000_000):
         surely(lambda: memory.remember(f"n{n}", id=f"n{n}"))
@@ -49,7 +52,7 @@ import sys
 from datetime import timedelta
 import ailake
 from ailake.maintenance import MemoryDecayJob
-with ailake.connect(sys.argv[1]) as lake:
+with ailake.connect(sys.argv[1], judge_rules=ailake.JudgeRules(retention=None)) as lake:
     memory = lake.memory(agent_id="a")
     while True:
         memory.recall("n1", limit=5)
@@ -81,7 +84,7 @@ def lines(file: Path) -> dict[str, set[int]]:
 
 def check(copy: Path, before: dict[str, set[int]], after: dict[str, set[int]]) -> int:
     """What was acknowledged is there unless it was being forgotten; nothing out of order."""
-    with ailake.connect(copy) as lake:
+    with ailake.connect(copy, judge_rules=KEEP) as lake:
         assert lake.verify() == ()
         memory = lake.memory(agent_id="a")
         there = {int(record.id[1:]) for record in memory.list(limit=10_000)}
@@ -101,7 +104,7 @@ def check(copy: Path, before: dict[str, set[int]], after: dict[str, set[int]]) -
 def test_backups_while_others_write_forget_decay_compact_and_clean(tmp_path: Path) -> None:
     uri, told = tmp_path / "lake", tmp_path / "told"
     told.touch()
-    lake = ailake.connect(uri, embedder="hashing:16")
+    lake = ailake.connect(uri, embedder="hashing:16", judge_rules=KEEP)
     sizes = []
     with lake, running(WRITER, uri, told), running(UPKEEP, uri):
         while not lines(told)["forgot"]:
@@ -121,7 +124,7 @@ def test_backups_while_others_write_forget_decay_compact_and_clean(tmp_path: Pat
             time.sleep(0.1)
     assert sizes == sorted(sizes)
     assert sizes[-1] > sizes[0]
-    with ailake.connect(uri) as after:
+    with ailake.connect(uri, judge_rules=KEEP) as after:
         assert all(not t.fresh().tags.list() for t in after.store.tables.values())
         assert after.verify() == ()
 
@@ -139,27 +142,27 @@ def deep_clone(self, *arguments, **options):
     return clone(self, *arguments, **options)
 
 lance.LanceDataset.deep_clone = deep_clone
-with ailake.connect(sys.argv[1]) as lake:
+with ailake.connect(sys.argv[1], judge_rules=ailake.JudgeRules(retention=None)) as lake:
     lake.backup(sys.argv[2])
 """
 
 
 @pytest.mark.parametrize("table", [1, 2])
 def test_killed_before_a_table(tmp_path: Path, table: int) -> None:
-    with ailake.connect(tmp_path / "lake", embedder="hashing:16") as lake:
+    with ailake.connect(tmp_path / "lake", embedder="hashing:16", judge_rules=KEEP) as lake:
         lake.memory(agent_id="a").remember("tea")
         target = tmp_path / "backup"
         with subprocess.Popen([sys.executable, "-c", KILLED, lake.uri, target, str(table)]) as one:
             assert one.wait() == -signal.SIGKILL
         assert (target / MARKER).exists()
         with pytest.raises(InvalidInputError, match="is an unfinished backup and no lake"):
-            ailake.connect(target)
+            ailake.connect(target, judge_rules=KEEP)
         episodic = lake.table("episodic").to_lance()
         assert len(episodic.tags.list()) == 1
         assert lake.tags() == []
         lake.backup(target)
         assert not episodic.tags.list()
-        with ailake.connect(target) as copy:
+        with ailake.connect(target, judge_rules=KEEP) as copy:
             assert copy.verify() == ()
             assert copy.memory(agent_id="a").count() == 1
 
@@ -167,7 +170,7 @@ def test_killed_before_a_table(tmp_path: Path, table: int) -> None:
 BACKUP = """
 import sys
 import ailake
-with ailake.connect(sys.argv[1]) as lake:
+with ailake.connect(sys.argv[1], judge_rules=ailake.JudgeRules(retention=None)) as lake:
     print("ready", flush=True)
     lake.backup(sys.argv[2])
     print("done", flush=True)
@@ -176,7 +179,7 @@ with ailake.connect(sys.argv[1]) as lake:
 
 def test_killed_at_any_moment(tmp_path: Path) -> None:
     """After each kill the target is a whole lake, an unfinished backup, or nothing."""
-    with ailake.connect(tmp_path / "lake", embedder="hashing:512") as lake:
+    with ailake.connect(tmp_path / "lake", embedder="hashing:512", judge_rules=KEEP) as lake:
         lake.memory(agent_id="a").remember_many(
             [{"text": f"n{n}"} for n in range(5_000)], judge=False
         )
@@ -190,7 +193,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
                 os.kill(process.pid, signal.SIGKILL)
                 done = process.stdout.read() == "done\n"
             try:
-                with ailake.connect(target, create=False) as copy:
+                with ailake.connect(target, create=False, judge_rules=KEEP) as copy:
                     assert copy.memory(agent_id="a").count() == 5_000
                     seen.add("whole")
                 target.rename(tmp_path / f"whole{n}")
@@ -199,7 +202,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
                 seen.add(type(error).__name__)
         assert seen - {"whole"}
         lake.backup(target)
-        with ailake.connect(target) as copy:
+        with ailake.connect(target, judge_rules=KEEP) as copy:
             assert copy.memory(agent_id="a").count() == 5_000
         for table in lake.store.tables.values():
             assert not table.fresh().tags.list()
@@ -208,7 +211,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
 FULL = """
 import resource, sys
 import ailake
-with ailake.connect(sys.argv[1]) as lake:
+with ailake.connect(sys.argv[1], judge_rules=ailake.JudgeRules(retention=None)) as lake:
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
     try:
         lake.backup(sys.argv[2])
@@ -218,7 +221,7 @@ with ailake.connect(sys.argv[1]) as lake:
 
 
 def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
-    with ailake.connect(tmp_path / "lake", embedder="hashing:64") as lake:
+    with ailake.connect(tmp_path / "lake", embedder="hashing:64", judge_rules=KEEP) as lake:
         lake.memory(agent_id="a").remember_many([{"text": f"n{n}"} for n in range(1_000)])
         command = [sys.executable, "-c", FULL, lake.uri, str(tmp_path / "backup")]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -232,7 +235,7 @@ import os, sys
 import ailake, ailake.lake, lancedb, lance, polars
 if os.getuid() == 0:
     os.setuid(65534)
-with ailake.connect(sys.argv[1]) as lake:
+with ailake.connect(sys.argv[1], judge_rules=ailake.JudgeRules(retention=None)) as lake:
     assert lake.read_only
     # The memory, and its entry in the ledger.
     assert lake.backup(sys.argv[2]).rows == 2
@@ -245,7 +248,7 @@ with ailake.connect(sys.argv[1]) as lake:
 
 def test_a_lake_that_can_only_be_read(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("read-only")
-    with ailake.connect(folder / "lake", embedder="hashing:8") as lake:
+    with ailake.connect(folder / "lake", embedder="hashing:8", judge_rules=KEEP) as lake:
         lake.memory(agent_id="a").remember("tea", id="t")
     (folder / "open").mkdir()
     paths = [folder, *folder.rglob("*")]
@@ -271,5 +274,5 @@ def test_a_lake_that_can_only_be_read(tmp_path_factory: pytest.TempPathFactory) 
         for parent, mode in modes.items():
             parent.chmod(mode)
     assert (done.stdout.strip(), done.returncode) == ("refused", 0), done.stderr
-    with ailake.connect(folder / "open" / "b") as copy:
+    with ailake.connect(folder / "open" / "b", judge_rules=KEEP) as copy:
         assert copy.memory(agent_id="a").get("t").text == "tea"

@@ -309,7 +309,9 @@ def test_vectors_are_rounded_as_numpy_rounds_them() -> None:
 def test_what_was_written_since_the_look_counts(lake: ailake.Lake, tmp_path: Path) -> None:
     frame = pa.table({"text": ["tea", "coffee"], "vector": [[1.0] * 64] * 2})
     memory = lake.memory(agent_id="a")
-    with ailake.connect(tmp_path / "lake") as other, ThreadPoolExecutor(1) as pool:
+    rules = ailake.JudgeRules(retention=None)
+    other = ailake.connect(tmp_path / "lake", judge_rules=rules)
+    with other, ThreadPoolExecutor(1) as pool:
         with exclusive(lake.store.location.root, WRITE):
             coming = pool.submit(memory.remember_many, frame, now=NOW)
             time.sleep(0.3)
@@ -348,5 +350,5 @@ def test_what_fails_while_rows_are_made_writes_nothing(
     count = 2 * SLICE_ROWS
     frame = pl.DataFrame({"text": [f"n{n}" for n in range(count)], "vector": np.ones((count, 64))})
     with pytest.raises(Exception, match=str(count)):
-        memory.remember_many(frame, now=NOW)
+        memory.remember_many(frame, judge=False, now=NOW)
     assert memory.count() == 0

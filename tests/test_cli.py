@@ -138,7 +138,7 @@ def test_backup_and_restore(cli: Cli, tmp_path: Path) -> None:
     made = cli.json("remember", "tea", "--now", NOW)
     backup, back = str(tmp_path / "backup"), str(tmp_path / "back")
     report = cli.json("backup", backup)
-    assert (report["target"], report["rows"]) == (backup, 2)
+    assert (report["target"], report["rows"]) == (backup, 3)
     names = [table["name"] for table in report["tables"]]
     assert (sorted(names), names[-1]) == (sorted(TABLES), "episodic")
     assert "is not empty" in cli.run("backup", backup, code=2)

@@ -9,6 +9,7 @@ from typing import Any
 
 import lance
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake import InvalidInputError
@@ -291,7 +292,7 @@ import sys
 import ailake
 from ailake.maintenance import MemoryDecayJob
 uri, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-with ailake.connect(uri) as lake:
+with ailake.connect(uri, judge_rules=ailake.JudgeRules(retention=None)) as lake:
     memory = lake.memory("a")
     for n in range(count):
         outcome = memory.remember(f"{name} writes {n}", id=f"{name}{n}")
@@ -309,7 +310,7 @@ with ailake.connect(uri) as lake:
 def test_beside_writers_recalls_and_decay_in_other_processes(tmp_path: Path) -> None:
     """Nothing is lost, brought back or counted twice while it runs again and again."""
     count = 40
-    with ailake.connect(tmp_path, embedder="hashing:16") as lake:
+    with ailake.connect(tmp_path, embedder="hashing:16", judge_rules=KEEP) as lake:
         fill(lake, 5)
         command = [sys.executable, "-c", WORKER, str(tmp_path)]
         pipe = subprocess.PIPE

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kept import KEEP
 
 import ailake
 
@@ -29,7 +30,7 @@ from ailake.maintenance import CompactionJob, CompactionPolicy
 def kib(name):
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith(name))
-with ailake.connect(sys.argv[1]) as lake:
+with ailake.connect(sys.argv[1], judge_rules=ailake.JudgeRules(retention=None)) as lake:
     lake.store.drainer.stop()
     job = CompactionJob(lake, policy=CompactionPolicy(target_rows=int(sys.argv[2])))
     job.run(dry_run=True)
@@ -46,7 +47,7 @@ with ailake.connect(sys.argv[1]) as lake:
 def test_memory_is_bounded_by_a_commit_not_by_the_table(tmp_path: Path) -> None:
     """A table of 240 MB, rewritten in commits of 12 MB."""
     rows, dim = 4_000, 1_536
-    with ailake.connect(tmp_path, embedder=f"hashing:{dim}") as lake:
+    with ailake.connect(tmp_path, embedder=f"hashing:{dim}", judge_rules=KEEP) as lake:
         lake.store.drainer.stop()
         vectors = np.random.default_rng(0).standard_normal((rows, dim), np.float32)
         memory = lake.memory("a")

@@ -13,6 +13,7 @@ import lancedb
 import numpy as np
 import pyarrow as pa
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake import (
@@ -47,27 +48,27 @@ class OwnEmbedder:
 
 
 def test_a_lake_remembers_its_embedder(tmp_path: Path) -> None:
-    ailake.connect(tmp_path / "lake", embedder="hashing:32").close()
-    with ailake.connect(tmp_path / "lake") as lake:
+    ailake.connect(tmp_path / "lake", embedder="hashing:32", judge_rules=KEEP).close()
+    with ailake.connect(tmp_path / "lake", judge_rules=KEEP) as lake:
         assert lake.embedder_id == "hashing-v1-32"
         assert lake.memory(agent_id="a").remember("tea").decision is ailake.Decision.CREATE
 
 
 def test_another_embedder_is_refused_naming_both(tmp_path: Path) -> None:
-    ailake.connect(tmp_path, embedder="hashing:32").close()
+    ailake.connect(tmp_path, embedder="hashing:32", judge_rules=KEEP).close()
     with pytest.raises(EmbedderMismatchError, match=r"'hashing-v1-32'.*'hashing-v1-64'"):
-        ailake.connect(tmp_path, embedder="hashing:64")
+        ailake.connect(tmp_path, embedder="hashing:64", judge_rules=KEEP)
     with pytest.raises(EmbedderMismatchError, match=r"'hashing-v1-32'.*'own:v1'"):
-        ailake.connect(tmp_path, embedder=OwnEmbedder())
+        ailake.connect(tmp_path, embedder=OwnEmbedder(), judge_rules=KEEP)
 
 
 def test_an_own_embedder(tmp_path: Path) -> None:
-    with ailake.connect(tmp_path, embedder=OwnEmbedder()) as lake:
+    with ailake.connect(tmp_path, embedder=OwnEmbedder(), judge_rules=KEEP) as lake:
         memory = lake.memory(agent_id="a")
         memory.remember_many([{"text": "banana"}, {"text": "plum and more"}])
         assert memory.recall("banana", limit=1)[0].text == "banana"
     # Without the object, what embeds nothing works, and the rest says what is missing.
-    with ailake.connect(tmp_path) as lake:
+    with ailake.connect(tmp_path, judge_rules=KEEP) as lake:
         memory = lake.memory(agent_id="a")
         assert memory.count() == len(memory.list()) == MemoryDecayJob(lake).run().rows == 2
         assert lake.stats().embedder_id == "own:v1"
@@ -81,7 +82,7 @@ def test_a_wrong_answer_of_the_embedder_writes_nothing(tmp_path: Path) -> None:
         def embed_documents(self, texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
             return super().embed_documents(texts)[1:]
 
-    with ailake.connect(tmp_path, embedder=Short()) as lake:
+    with ailake.connect(tmp_path, embedder=Short(), judge_rules=KEEP) as lake:
         memory = lake.memory(agent_id="a")
         with pytest.raises(InvalidInputError, match="got 1 vectors for 2 texts"):
             memory.remember_many([{"text": "one"}, {"text": "two"}])
@@ -90,50 +91,50 @@ def test_a_wrong_answer_of_the_embedder_writes_nothing(tmp_path: Path) -> None:
 
 def test_no_lake_there(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"no lake at .*; remembering there makes one"):
-        ailake.connect(tmp_path / "missing", create=False)
+        ailake.connect(tmp_path / "missing", create=False, judge_rules=KEEP)
     assert not (tmp_path / "missing").exists()
 
 
 def test_a_folder_that_is_not_a_lake(tmp_path: Path) -> None:
     (tmp_path / "holiday.jpg").write_bytes(b"x")
     with pytest.raises(InvalidInputError, match=r"is not a lake: it holds holiday\.jpg"):
-        ailake.connect(tmp_path, embedder="hashing")
+        ailake.connect(tmp_path, embedder="hashing", judge_rules=KEEP)
     assert [entry.name for entry in tmp_path.iterdir()] == ["holiday.jpg"]
 
 
 @pytest.mark.parametrize("bad", ["", "  ", None, 5, "ftp://host/x", "http://host", "./a?b"])
 def test_addresses_refused(bad: Any) -> None:
     with pytest.raises(InvalidInputError, match="uri: got"):
-        ailake.connect(bad, embedder="hashing")
+        ailake.connect(bad, embedder="hashing", judge_rules=KEEP)
 
 
 def test_a_file_is_no_lake(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InvalidInputError, match="this is a file"):
-        ailake.connect(tmp_path / "file", embedder="hashing")
+        ailake.connect(tmp_path / "file", embedder="hashing", judge_rules=KEEP)
 
 
 def test_hidden_files_and_file_uris_are_fine(tmp_path: Path) -> None:
     (tmp_path / ".gitkeep").touch()
-    with ailake.connect(f"file://{tmp_path}", embedder="hashing:8") as lake:
+    with ailake.connect(f"file://{tmp_path}", embedder="hashing:8", judge_rules=KEEP) as lake:
         assert lake.uri == str(tmp_path)
 
 
 @pytest.mark.parametrize("missing", ["episodic", "accesses", "passages", "ledger"])
 def test_an_interrupted_creation_is_completed(tmp_path: Path, missing: str) -> None:
-    ailake.connect(tmp_path, embedder="hashing:8").close()
+    ailake.connect(tmp_path, embedder="hashing:8", judge_rules=KEEP).close()
     shutil.rmtree(tmp_path / f"{missing}.lance")
-    with ailake.connect(tmp_path, embedder="hashing:8") as lake:
+    with ailake.connect(tmp_path, embedder="hashing:8", judge_rules=KEEP) as lake:
         lake.memory(agent_id="a").remember("tea")
         assert lake.memory(agent_id="a").recall("tea")[0].text == "tea"
 
 
 @pytest.mark.parametrize("name", ["passages", "ledger"])
 def test_a_table_that_came_with_a_later_release_is_added(tmp_path: Path, name: str) -> None:
-    with ailake.connect(tmp_path, embedder="hashing:8") as lake:
+    with ailake.connect(tmp_path, embedder="hashing:8", judge_rules=KEEP) as lake:
         lake.memory(agent_id="a").remember("tea")
     shutil.rmtree(tmp_path / f"{name}.lance")
-    with ailake.connect(tmp_path) as lake:
+    with ailake.connect(tmp_path, judge_rules=KEEP) as lake:
         assert [table.name for table in lake.stats().tables] == list(TABLES)
         assert lake.table(name).schema.equals(
             arrow_schema(name, dim=8, embedder_id="hashing-v1-8"), check_metadata=True
@@ -146,14 +147,14 @@ def test_a_table_that_came_with_a_later_release_is_added(tmp_path: Path, name: s
 def test_a_newer_lake_is_refused(lake: ailake.Lake) -> None:
     lake.table("episodic").to_lance().update_schema_metadata({VERSION_KEY: "99"})
     with pytest.raises(SchemaMismatchError, match=r"version 99.*newer ailake; upgrade"):
-        ailake.connect(lake.uri)
+        ailake.connect(lake.uri, judge_rules=KEEP)
 
 
 def test_a_table_that_lacks_a_column_is_refused(lake: ailake.Lake) -> None:
     lake.table("episodic").drop_columns(["last_accessed_at"])
     before = lake.table("episodic").version
     with pytest.raises(LakeCorruptError, match="lacks or mistypes last_accessed_at"):
-        ailake.connect(lake.uri)
+        ailake.connect(lake.uri, judge_rules=KEEP)
     assert lake.table("episodic").version == before
 
 
@@ -184,8 +185,8 @@ def older_lake(folder: Path) -> None:
 def test_an_older_lake_is_migrated_when_asked(tmp_path: Path) -> None:
     older_lake(tmp_path)
     with pytest.raises(SchemaMismatchError, match=r"version 0.*migrate=True.*doctor --fix"):
-        ailake.connect(tmp_path)
-    with ailake.connect(tmp_path, migrate=True) as lake:
+        ailake.connect(tmp_path, judge_rules=KEEP)
+    with ailake.connect(tmp_path, migrate=True, judge_rules=KEEP) as lake:
         memory = lake.memory(agent_id="a")
         record = memory.get("m1", now=NOW)
         assert (record.text, record.access_count, record.updated_at) == ("Ana likes tea", 3, NOW)
@@ -193,16 +194,16 @@ def test_an_older_lake_is_migrated_when_asked(tmp_path: Path) -> None:
         assert memory.remember("a new one").decision is ailake.Decision.CREATE
         memory.recall("tea")
         MemoryDecayJob(lake).run()
-    with ailake.connect(tmp_path) as lake:
+    with ailake.connect(tmp_path, judge_rules=KEEP) as lake:
         assert lake.memory(agent_id="a").count() == 3
 
 
 def test_an_interrupted_migration_is_taken_again(tmp_path: Path) -> None:
     older_lake(tmp_path)
-    ailake.connect(tmp_path, migrate=True).close()
+    ailake.connect(tmp_path, migrate=True, judge_rules=KEEP).close()
     table = lancedb.connect(tmp_path).open_table("episodic")
     table.to_lance().update_schema_metadata({VERSION_KEY: "0"})
-    with ailake.connect(tmp_path, migrate=True) as lake:
+    with ailake.connect(tmp_path, migrate=True, judge_rules=KEEP) as lake:
         assert lake.memory(agent_id="a").count() == 2
 
 
@@ -220,7 +221,7 @@ from ailake.core.schema import TABLES
 from ailake.maintenance import MemoryDecayJob
 if os.getuid() == 0:
     os.setuid(65534)
-with ailake.connect(sys.argv[1]) as lake:
+with ailake.connect(sys.argv[1], judge_rules=ailake.JudgeRules(retention=None)) as lake:
     assert lake.read_only
     memory = lake.memory(agent_id="a")
     assert [hit.text for hit in memory.recall("tea")] == ["tea"]
@@ -257,7 +258,7 @@ def test_a_read_only_folder(tmp_path_factory: pytest.TempPathFactory, lacks: str
     folder = tmp_path_factory.mktemp("read-only")
     empty = folder / "empty"
     empty.mkdir()
-    with ailake.connect(folder / "lake", embedder="hashing:8") as lake:
+    with ailake.connect(folder / "lake", embedder="hashing:8", judge_rules=KEEP) as lake:
         lake.memory(agent_id="a").remember("tea", id="t")
     if lacks:  # a table that the release which made the lake did not know
         shutil.rmtree(folder / "lake" / f"{lacks}.lance")

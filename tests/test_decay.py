@@ -10,6 +10,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from kept import KEEP
 from lancedb.index import IvfSq
 
 import ailake
@@ -68,7 +69,7 @@ def test_weights_are_the_formula(lake: ailake.Lake) -> None:
 
 def test_the_large_table(tmp_path: Path) -> None:
     """200,000 rows with 384-d vectors and a vector index."""
-    with ailake.connect(tmp_path, embedder="hashing:384") as lake:
+    with ailake.connect(tmp_path, embedder="hashing:384", judge_rules=KEEP) as lake:
         memory = fill(lake, 200_000, dim=384)
         index_kind = IvfSq(distance_type="cosine", num_partitions=8)
         lake.table("episodic").create_index("embedding", config=index_kind)
@@ -107,7 +108,7 @@ def test_daily_for_a_year_equals_once_at_the_end(lake: ailake.Lake, tmp_path: Pa
     for day in range(0, 366, 5):
         MemoryDecayJob(lake).run(NOW + day * DAY)
     daily = dataset(lake).to_table(columns=["recency_weight"])
-    with ailake.connect(tmp_path / "once", embedder="hashing:64") as other:
+    with ailake.connect(tmp_path / "once", embedder="hashing:64", judge_rules=KEEP) as other:
         fill(other, 50)
         MemoryDecayJob(other).run(NOW + 365 * DAY)
         assert dataset(other).to_table(columns=["recency_weight"]).equals(daily)
@@ -166,7 +167,7 @@ def test_a_fresh_process_counts_the_same(lake: ailake.Lake, tmp_path: Path) -> N
     MemoryDecayJob(lake).run(NOW)
     memory.recall("memory", limit=5, now=NOW + DAY)
     lake.flush()
-    with ailake.connect(tmp_path / "lake") as other:
+    with ailake.connect(tmp_path / "lake", judge_rules=KEEP) as other:
         records = other.memory(agent_id="a").list(now=NOW)
         assert sum(record.access_count for record in records) == 10
         assert other.stats().pending_accesses == 5
@@ -290,7 +291,7 @@ def die(*_):
     os.kill(os.getpid(), 9)
 
 setattr(columns, sys.argv[2], die)
-with ailake.connect(sys.argv[1]) as lake:
+with ailake.connect(sys.argv[1], judge_rules=ailake.JudgeRules(retention=None)) as lake:
     MemoryDecayJob(lake).run(datetime.fromisoformat(sys.argv[3]))
 """
 

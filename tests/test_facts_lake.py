@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 from asserted import HOUR, NOW, at, works, year
+from kept import KEEP
 
 import ailake
 from ailake import InvalidInputError
@@ -38,7 +39,7 @@ def test_the_past_a_tag_and_a_backup(tmp_path: Path, lake: ailake.Lake) -> None:
         with pytest.raises(ailake.ReadOnlyError):
             write()
     lake.backup(tmp_path / "backup")
-    with ailake.connect(tmp_path / "backup") as copy:
+    with ailake.connect(tmp_path / "backup", judge_rules=KEEP) as copy:
         assert copy.facts("a").history("Ana", "works_at") == facts.history("Ana", "works_at")
         copy.facts("a").assert_([works("C", 2020)], now=NOW + 2 * HOUR)
         assert at(copy.facts("a"), 2012, 2016, 2021) == [["A"], ["B"], ["C"]]
@@ -46,12 +47,12 @@ def test_the_past_a_tag_and_a_backup(tmp_path: Path, lake: ailake.Lake) -> None:
 
 
 def test_a_lake_without_the_tables_gets_them(tmp_path: Path) -> None:
-    with ailake.connect(tmp_path, embedder="hashing:8") as lake:
+    with ailake.connect(tmp_path, embedder="hashing:8", judge_rules=KEEP) as lake:
         lake.memory(agent_id="a").remember("tea")
         lake.tag("before")
     for name in ("facts", "verifications", "assertions"):
         shutil.rmtree(tmp_path / f"{name}.lance")
-    with ailake.connect(tmp_path) as lake:
+    with ailake.connect(tmp_path, judge_rules=KEEP) as lake:
         assert lake.facts("a").find() == []
         lake.facts("a").assert_([works("A", 2010)], now=NOW)
         assert at(lake.facts("a"), 2011) == [["A"]]
@@ -97,7 +98,7 @@ def test_verify_names_broken_facts(lake: ailake.Lake, facts: ailake.Facts) -> No
 
 
 def test_a_closed_lake_says_so(tmp_path: Path) -> None:
-    with ailake.connect(tmp_path, embedder="hashing:8") as lake:
+    with ailake.connect(tmp_path, embedder="hashing:8", judge_rules=KEEP) as lake:
         facts = lake.facts("a")
     for call in (facts.find, lambda: facts.assert_([works("A", 2010)])):
         with pytest.raises(InvalidInputError, match="is closed"):
@@ -135,7 +136,7 @@ def test_facts_that_a_killed_removal_left_go_with_the_next_opening(
         }[how]
         with pytest.raises(KeyboardInterrupt):
             removal()
-    with ailake.connect(lake.uri) as other:
+    with ailake.connect(lake.uri, judge_rules=KEEP) as other:
         other.flush()
         assert other.facts("ana-bot", user_id="ana").history("Ana", "works_at") == []
         assert other.ledger().verify() == ()

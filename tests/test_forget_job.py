@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake import InvalidInputError, Scope, ScoringPolicy
@@ -314,7 +315,7 @@ def test_an_error_half_way_says_what_is_left(
 
 def test_a_hundred_thousand_rows(tmp_path: Path) -> None:
     """Forgetting a user of 100,000 memories removes every one; batches hold the memory."""
-    with ailake.connect(tmp_path, embedder="hashing:8") as lake:
+    with ailake.connect(tmp_path, embedder="hashing:8", judge_rules=KEEP) as lake:
         memory, count = lake.memory("a", user_id="u"), 100_000
         ages = (np.linspace(0, 365, count) * 86_400).astype(np.int64) * 10**9
         born = pa.array(int(NOW.timestamp()) * 10**9 - ages)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake import InvalidInputError
@@ -22,7 +23,7 @@ POLICIES = [ailake.ScoringPolicy(), ailake.ScoringPolicy.SEED]
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[ailake.Lake]:
-    with ailake.connect(tmp_path / "lake", embedder=f"hashing:{DIM}") as opened:
+    with ailake.connect(tmp_path / "lake", embedder=f"hashing:{DIM}", judge_rules=KEEP) as opened:
         yield opened
 
 
@@ -56,8 +57,8 @@ def test_the_same_as_on_disk_after_any_writes(
     vectors = np.random.default_rng(seed)
     budget = held.BUDGET
     with (
-        ailake.connect(tmp_path / "lake", embedder=f"hashing:{DIM}") as lake,
-        ailake.connect(tmp_path / "lake") as plain,
+        ailake.connect(tmp_path / "lake", embedder=f"hashing:{DIM}", judge_rules=KEEP) as lake,
+        ailake.connect(tmp_path / "lake", judge_rules=KEEP) as plain,
     ):
         scopes = ["a", "b"]
         now, ids = NOW, ["-"]
@@ -292,7 +293,7 @@ def test_a_tag_and_a_backup_have_the_accesses_that_were_seen(
     assert lake.at("t").memory(agent_id="a").get(made, now=NOW).access_count == 1
     memory.recall("tea", now=NOW)
     lake.backup(tmp_path / "copy")
-    with ailake.connect(tmp_path / "copy") as copy:
+    with ailake.connect(tmp_path / "copy", judge_rules=KEEP) as copy:
         assert copy.memory(agent_id="a").get(made, now=NOW).access_count == 2
 
 
@@ -324,7 +325,7 @@ def test_who_was_far_behind_comes_first_once_it_was_met(lake: ailake.Lake, how: 
 
 def test_how_much_is_held_is_the_callers_choice(tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("bounded") / "lake"
-    with ailake.connect(path, embedder=f"hashing:{DIM}", recall_bytes=0) as lake:
+    with ailake.connect(path, embedder=f"hashing:{DIM}", recall_bytes=0, judge_rules=KEEP) as lake:
         memory = lake.memory(agent_id="a")
         memory.remember_many([{"text": f"m{n}"} for n in range(50)], judge=False, now=NOW)
         lake.tag("then")
@@ -332,10 +333,10 @@ def test_how_much_is_held_is_the_callers_choice(tmp_path_factory: pytest.TempPat
             hits = some.recall("m7", limit=3, mode="vector", now=NOW, touch=False)
             assert (hits[0].text, hits.exact) == ("m7", True)
         assert lake.store.held._total == 0
-    with ailake.connect(path) as lake:
+    with ailake.connect(path, judge_rules=KEEP) as lake:
         again = lake.memory(agent_id="a").recall("m7", limit=3, mode="vector", now=NOW)
         assert [hit.id for hit in again] == [hit.id for hit in hits]
         assert lake.store.held._total > 0
     for wrong in (-1, 1.5, True, "1 GB"):
         with pytest.raises(InvalidInputError, match="recall_bytes: got"):
-            ailake.connect(path, recall_bytes=wrong)  # type: ignore[arg-type]
+            ailake.connect(path, recall_bytes=wrong, judge_rules=KEEP)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kept import KEEP
 from numpy.typing import NDArray
 
 import ailake
@@ -214,7 +215,7 @@ def test_every_reader_finds_what_was_measured(large: ailake.Lake, tmp_path: Path
     large.tag("first")
     first = segments(large)
     run(large, replace(POLICY, graph_rows=1), rebuild=True)
-    with ailake.connect(large.uri) as other:
+    with ailake.connect(large.uri, judge_rules=KEEP) as other:
         found = present(other)
         assert found is not None
         assert (found.kind, found.measured is None) == ("IVF_HNSW_SQ", False)
@@ -227,7 +228,7 @@ def test_every_reader_finds_what_was_measured(large: ailake.Lake, tmp_path: Path
         assert then is not None
         assert (then.kind, then.recall, segments(past)) == ("IVF_SQ", done.recall, first)
     large.backup(tmp_path / "copy")
-    with ailake.connect(tmp_path / "copy") as copy:
+    with ailake.connect(tmp_path / "copy", judge_rules=KEEP) as copy:
         assert present(copy) == present(large)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake.maintenance import IndexJob, MemoryDecayJob
@@ -25,7 +26,7 @@ import ailake
 from ailake.maintenance import IndexJob
 
 policy = ailake.IndexPolicy(min_bytes=0, limit=100, sample=8)
-with ailake.connect(sys.argv[1]) as lake:
+with ailake.connect(sys.argv[1], judge_rules=ailake.JudgeRules(retention=None)) as lake:
     print("open", flush=True)
     for turn in range(int(sys.argv[2])):
         print(IndexJob(lake, policy=policy, rebuild=True).run().tables[0].kind, flush=True)
@@ -39,7 +40,7 @@ import ailake
 uri, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 rng = np.random.default_rng(int(name))
 kept = []
-with ailake.connect(uri) as lake:
+with ailake.connect(uri, judge_rules=ailake.JudgeRules(retention=None)) as lake:
     memory = lake.memory("a")
     for n in range(count):
         vector = rng.standard_normal(64)
@@ -61,7 +62,7 @@ from datetime import UTC, datetime, timedelta
 import ailake
 from ailake.maintenance import MemoryDecayJob
 
-with ailake.connect(sys.argv[1]) as lake:
+with ailake.connect(sys.argv[1], judge_rules=ailake.JudgeRules(retention=None)) as lake:
     for turn in range(int(sys.argv[2])):
         MemoryDecayJob(lake).run(datetime.now(UTC) + timedelta(days=turn))
 """
@@ -107,7 +108,7 @@ def assert_whole(lake: ailake.Lake) -> None:
 
 @pytest.mark.slow
 def test_beside_writers_and_decay(tmp_path: Path) -> None:
-    with ailake.connect(tmp_path / "lake", embedder=f"hashing:{DIM}") as lake:
+    with ailake.connect(tmp_path / "lake", embedder=f"hashing:{DIM}", judge_rules=KEEP) as lake:
         fill(lake, 3_000)
     writers = [start(WRITER, tmp_path / "lake", name, 120) for name in range(2)]
     decay = start(DECAY, tmp_path / "lake", 15)
@@ -118,7 +119,7 @@ def test_beside_writers_and_decay(tmp_path: Path) -> None:
         assert process.returncode == 0, err
         outs.append(out)
     assert outs[-1].split() == ["open", *6 * ["IVF_SQ"]]
-    with ailake.connect(tmp_path / "lake") as lake:
+    with ailake.connect(tmp_path / "lake", judge_rules=KEEP) as lake:
         found = vector_index(lake.store.episodic.fresh())
         assert found is not None
         assert found.recall is not None
@@ -132,7 +133,7 @@ def test_beside_writers_and_decay(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [0.02, 0.15, 0.4, 0.8, 1.5])
 def test_killed_in_the_middle(tmp_path: Path, after: float) -> None:
-    with ailake.connect(tmp_path / "lake", embedder=f"hashing:{DIM}") as lake:
+    with ailake.connect(tmp_path / "lake", embedder=f"hashing:{DIM}", judge_rules=KEEP) as lake:
         fill(lake, 20_000)
         lake.flush()
         job = start(JOB, tmp_path / "lake", 100)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake.core import indexing
@@ -84,7 +85,7 @@ def test_a_lake_without_them_gets_them_off_the_callers_path(
     memory.remember_many(notes(20), now=NOW)
     lake.flush()
     drop_all(lake)
-    with ailake.connect(lake.uri) as other:
+    with ailake.connect(lake.uri, judge_rules=KEEP) as other:
         assert not state(other)
         other.memory("b").remember("tea")
         wait_until(lambda: sorted(state(other)) == ALL)
@@ -154,7 +155,7 @@ def test_many_commits_of_one_call_are_indexed_once(
 
 @pytest.mark.usefixtures("small")
 def test_close_sees_to_it(lake: ailake.Lake) -> None:
-    with ailake.connect(lake.uri) as other:
+    with ailake.connect(lake.uri, judge_rules=KEEP) as other:
         other.memory("a").remember_many(notes(30), now=NOW)
     assert set(state(lake).values()) == {(30, 0, 1)}
 
@@ -251,7 +252,7 @@ def test_a_backup_has_them(lake: ailake.Lake, memory: ailake.Memory, tmp_path: P
     memory.remember_many(notes(20), now=NOW)
     lake.flush()
     lake.backup(tmp_path / "backup")
-    with ailake.connect(tmp_path / "backup") as copy:
+    with ailake.connect(tmp_path / "backup", judge_rules=KEEP) as copy:
         assert state(copy) == state(lake)
         assert copy.memory("ana-bot", user_id="ana").count(now=NOW) == 20
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake.cli.ingest import check_file, ingest_file, read_items
@@ -104,6 +105,6 @@ def test_a_killed_run_resumes(tmp_path: Path) -> None:
     report = json.loads(done.stdout)
     assert report["added"] + report["known"] == report["lines"] == 60_000
     assert report["known"] >= 16_384
-    with ailake.connect(uri) as lake:
+    with ailake.connect(uri, judge_rules=KEEP) as lake:
         assert lake.memory(agent_id="a").count() == 60_000
         assert lake.scan("episodic").select("chunk_text").collect().n_unique() == 60_000

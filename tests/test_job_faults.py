@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake.clock import utc_now
@@ -30,7 +31,7 @@ LONG = " ".join(f"Sentence number {n} is about tea." for n in range(60))
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A lake in many fragments: memories that go with their passages and accesses, and others."""
     monkeypatch.setattr(Table, "tidy", lambda *_, **__: None)
-    with ailake.connect(tmp_path / "base", embedder="hashing:16") as lake:
+    with ailake.connect(tmp_path / "base", embedder="hashing:16", judge_rules=KEEP) as lake:
         lake.store.drainer.stop()
         memory = lake.memory("a")
         memory.remember("stays", id="stays", event_time=NOW, now=NOW)
@@ -67,7 +68,7 @@ def run(lake: Path, job: str, deadly: int | None) -> int | None:
 
 def state(folder: Path) -> dict[str, Any]:
     """Return what a lake shows, and what its tables hold."""
-    with ailake.connect(folder) as lake:
+    with ailake.connect(folder, judge_rules=KEEP) as lake:
         lake.store.drainer.stop()
         memory = lake.memory("a")
         records = {one.id: one.access_count for one in memory.list(limit=100, now=NOW)}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from kept import KEEP
 from lancedb.index import IvfSq
 from numpy.typing import NDArray
 
@@ -34,7 +35,7 @@ Chosen = Callable[[dict[str, Any]], bool]
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[ailake.Lake]:
-    with ailake.connect(tmp_path / "lake", embedder=f"hashing:{DIM}") as opened:
+    with ailake.connect(tmp_path / "lake", embedder=f"hashing:{DIM}", judge_rules=KEEP) as opened:
         yield opened
 
 
@@ -294,8 +295,8 @@ def test_words_and_passages_as_in_held_scopes(
     draw = random.Random(2)  # noqa: S311 (a repeatable order)
     words = [f"word{n}" for n in range(60)]
     with (
-        ailake.connect(tmp_path / "lake", embedder=f"hashing:{DIM}") as lake,
-        ailake.connect(tmp_path / "lake") as holding,
+        ailake.connect(tmp_path / "lake", embedder=f"hashing:{DIM}", judge_rules=KEEP) as lake,
+        ailake.connect(tmp_path / "lake", judge_rules=KEEP) as holding,
     ):
         memory = lake.memory(agent_id="a")
         memory.remember_many(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kept import KEEP
 from numpy.typing import NDArray
 
 import ailake
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("on_disk", "short_lists")
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[ailake.Lake]:
-    with ailake.connect(tmp_path / "lake", embedder=f"hashing:{DIM}") as opened:
+    with ailake.connect(tmp_path / "lake", embedder=f"hashing:{DIM}", judge_rules=KEEP) as opened:
         yield opened
 
 
@@ -139,7 +140,7 @@ def test_from_several_threads_while_others_write(
     lake.flush()
     for query in queries[:5]:
         hits = memory.recall(query, limit=5, scoring=SEED, now=NOW, touch=False)
-        with monkeypatch.context() as patch, ailake.connect(lake.uri) as holding:
+        with monkeypatch.context() as patch, ailake.connect(lake.uri, judge_rules=KEEP) as holding:
             patch.setattr(held, "BUDGET", 2**30)
             other = holding.memory(agent_id="a")
             wanted = other.recall(query, limit=5, scoring=SEED, now=NOW, touch=False)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kept import KEEP
 from numpy.typing import NDArray
 
 import ailake
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("on_disk", "short_lists")
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[ailake.Lake]:
-    with ailake.connect(tmp_path / "lake", embedder=f"hashing:{DIM}") as opened:
+    with ailake.connect(tmp_path / "lake", embedder=f"hashing:{DIM}", judge_rules=KEEP) as opened:
         yield opened
 
 

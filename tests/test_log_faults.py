@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake.storage import log as logs
@@ -27,7 +28,7 @@ def memory(lake: ailake.Lake) -> ailake.Memory:
 def another_process(lake: ailake.Lake) -> ailake.Lake:
     """Return a handle as another process would have it, with a log of its own."""
     shared._shared.clear()
-    other = ailake.connect(lake.uri)
+    other = ailake.connect(lake.uri, judge_rules=KEEP)
     other.store.drainer.stop()
     assert other.store.log is not lake.store.log
     return other
@@ -300,7 +301,7 @@ def test_a_read_only_lake_shows_what_the_tables_have(
     memory.remember("coffee")
     grown_old(lake)
     monkeypatch.setattr(Location, "is_writable", lambda _: False)
-    with ailake.connect(lake.uri) as reader:
+    with ailake.connect(lake.uri, judge_rules=KEEP) as reader:
         assert reader.read_only
         assert texts(reader.memory("a")) == ["tea"]
         assert reader.stats().tables
@@ -313,7 +314,7 @@ def test_a_full_log_does_not_stop_threads(tmp_path: Path, monkeypatch: pytest.Mo
     """Who waits for room must not hold what a committing thread wants."""
     monkeypatch.setattr(store, "MANY_WAITING", 1)
     monkeypatch.setattr(store, "MAX_WAITING", 2)
-    with ailake.connect(tmp_path, embedder="hashing:16") as lake:
+    with ailake.connect(tmp_path, embedder="hashing:16", judge_rules=KEEP) as lake:
 
         def single(seed: int) -> None:
             for n in range(25):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake.storage import draining, upkeep
@@ -44,7 +45,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 def test_one_handle_is_closed_while_another_goes_on(lake: ailake.Lake) -> None:
     lake.store.drainer.stop()
-    other = ailake.connect(lake.uri)
+    other = ailake.connect(lake.uri, judge_rules=KEEP)
     memory = lake.memory("a")
     memory.remember("tea")
     other.memory("a").remember("coffee")
@@ -58,7 +59,7 @@ def test_one_handle_is_closed_while_another_goes_on(lake: ailake.Lake) -> None:
 
 
 def test_a_handle_that_is_dropped_leaves_its_memories(lake: ailake.Lake) -> None:
-    other = ailake.connect(lake.uri)
+    other = ailake.connect(lake.uri, judge_rules=KEEP)
     other.memory("a").remember("tea")
     gone = weakref.ref(other.store)
     log = weakref.ref(other.store.log)
@@ -71,7 +72,7 @@ def test_a_handle_that_is_dropped_leaves_its_memories(lake: ailake.Lake) -> None
 
 def test_the_last_handle_leaves_nothing_open(tmp_path: Path) -> None:
     before = {thread.ident for thread in threading.enumerate() if "ailake" in thread.name}
-    lake = ailake.connect(tmp_path, embedder="hashing:16")
+    lake = ailake.connect(tmp_path, embedder="hashing:16", judge_rules=KEEP)
     lake.memory("a").remember("tea")
     descriptor = lake.store.log._segments[0].descriptor  # type: ignore[union-attr]
     del lake
@@ -79,7 +80,7 @@ def test_the_last_handle_leaves_nothing_open(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
     assert {t.ident for t in threading.enumerate() if "ailake" in t.name} <= before
-    with ailake.connect(tmp_path) as again:
+    with ailake.connect(tmp_path, judge_rules=KEEP) as again:
         assert texts(again.memory("a")) == ["tea"]
 
 
@@ -87,7 +88,7 @@ def test_closing_while_a_thread_writes(tmp_path: Path, caplog: pytest.LogCapture
     """What the thread was told is kept, whenever it is told that the lake is closed."""
     told: list[str] = []
     for turn in range(6):
-        lake = ailake.connect(tmp_path, embedder="hashing:16")
+        lake = ailake.connect(tmp_path, embedder="hashing:16", judge_rules=KEEP)
         memory = lake.memory("a")
         begun = threading.Event()
 
@@ -109,7 +110,7 @@ def test_closing_while_a_thread_writes(tmp_path: Path, caplog: pytest.LogCapture
         lake.close()
         thread.join(PATIENCE)
         assert not thread.is_alive()
-    with ailake.connect(tmp_path) as lake:
+    with ailake.connect(tmp_path, judge_rules=KEEP) as lake:
         assert [record.text for record in lake.memory("a").list(limit=10_000)] == told
         assert lake.verify() == ()
     assert not caplog.records
@@ -146,15 +147,15 @@ def test_a_folder_that_is_removed_is_told(lake: ailake.Lake) -> None:
 
 def test_a_lake_made_anew_has_a_log_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "lake"
-    old = ailake.connect(path, embedder="hashing:64")
+    old = ailake.connect(path, embedder="hashing:64", judge_rules=KEEP)
     old.store.drainer.stop()
     old.memory("a").remember("tea")
     path.rename(tmp_path / "moved")
-    with ailake.connect(path, embedder="hashing:64") as new:
+    with ailake.connect(path, embedder="hashing:64", judge_rules=KEEP) as new:
         assert new.store.log is not old.store.log
         assert texts(new.memory("a")) == []
         new.memory("a").remember("coffee")
-    with ailake.connect(tmp_path / "moved") as moved:
+    with ailake.connect(tmp_path / "moved", judge_rules=KEEP) as moved:
         assert texts(moved.memory("a")) == ["tea"]
 
 
@@ -186,13 +187,15 @@ def run(code: str, *arguments: object) -> str:
 
 LAST_WORDS = """
 import sys, ailake
-lake = ailake.connect(sys.argv[1], embedder="hashing:16")
+rules = ailake.JudgeRules(retention=None)
+lake = ailake.connect(sys.argv[1], embedder="hashing:16", judge_rules=rules)
 lake.memory("a").remember("last words")
 """
 KILLED = LAST_WORDS + "import os; os.kill(os.getpid(), 9)"
 AT_EXIT = """
 import sys, ailake, atexit
-lake = ailake.connect(sys.argv[1], embedder="hashing:16")
+rules = ailake.JudgeRules(retention=None)
+lake = ailake.connect(sys.argv[1], embedder="hashing:16", judge_rules=rules)
 atexit.register(lambda: lake.memory("a").remember("last words"))
 """
 
@@ -201,13 +204,13 @@ atexit.register(lambda: lake.memory("a").remember("last words"))
 @pytest.mark.parametrize("code", [LAST_WORDS, AT_EXIT])
 def test_an_exit_without_close_loses_nothing(tmp_path: Path, code: str) -> None:
     assert run(code, tmp_path / "lake") == ""
-    with ailake.connect(tmp_path / "lake") as lake:
+    with ailake.connect(tmp_path / "lake", judge_rules=KEEP) as lake:
         assert texts(lake.memory("a")) == ["last words"]
 
 
 @pytest.mark.slow
 def test_an_open_reader_finds_what_a_killed_process_left(tmp_path: Path) -> None:
-    with ailake.connect(tmp_path / "lake", embedder="hashing:16") as lake:
+    with ailake.connect(tmp_path / "lake", embedder="hashing:16", judge_rules=KEEP) as lake:
         killed = subprocess.run([sys.executable, "-c", KILLED, lake.uri], check=False)
         assert killed.returncode == -signal.SIGKILL
         wait_until(lambda: texts(lake.memory("a")) == ["last words"])
@@ -215,7 +218,7 @@ def test_an_open_reader_finds_what_a_killed_process_left(tmp_path: Path) -> None
 
 WRITER = """
 import sys, ailake
-with ailake.connect(sys.argv[1]) as lake:
+with ailake.connect(sys.argv[1], judge_rules=ailake.JudgeRules(retention=None)) as lake:
     lake.memory("a").remember("tea")
     print(flush=True)
     sys.stdin.readline()
@@ -229,7 +232,7 @@ def test_another_process_sees_it_soon(tmp_path: Path, *, stopped: bool) -> None:
     code = WRITER.replace('remember("tea")', 'remember("tea"); lake.store.drainer.stop()')
     command = [sys.executable, "-c", code if stopped else WRITER, str(tmp_path)]
     pipe = subprocess.PIPE
-    with ailake.connect(tmp_path, embedder="hashing:16") as lake:
+    with ailake.connect(tmp_path, embedder="hashing:16", judge_rules=KEEP) as lake:
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as writer:
             assert writer.stdin is not None
             assert writer.stdout is not None
@@ -243,7 +246,7 @@ def test_another_process_sees_it_soon(tmp_path: Path, *, stopped: bool) -> None:
 
 BUSY = """
 import sys, time, ailake
-lake = ailake.connect(sys.argv[1])
+lake = ailake.connect(sys.argv[1], judge_rules=ailake.JudgeRules(retention=None))
 print(flush=True)
 sys.stdin.readline()
 lake.memory("a").remember("tea")
@@ -253,7 +256,7 @@ time.sleep(1)
 
 @pytest.mark.slow
 def test_an_exit_does_not_wait_for_another_process(tmp_path: Path) -> None:
-    with ailake.connect(tmp_path, embedder="hashing:16") as lake:
+    with ailake.connect(tmp_path, embedder="hashing:16", judge_rules=KEEP) as lake:
         command = [sys.executable, "-c", BUSY, str(tmp_path)]
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as writer:
@@ -271,13 +274,14 @@ import ailake
 
 
 def write(path, name):
-    with ailake.connect(path) as lake:
+    with ailake.connect(path, judge_rules=ailake.JudgeRules(retention=None)) as lake:
         for n in range(30):
             lake.memory("a").remember(f"shared {n}" if n % 3 == 0 else f"{name} {n}")
 
 
 if __name__ == "__main__":
-    with ailake.connect(sys.argv[1], embedder="hashing:16") as lake:
+    rules = ailake.JudgeRules(retention=None)
+    with ailake.connect(sys.argv[1], embedder="hashing:16", judge_rules=rules) as lake:
         context = multiprocessing.get_context("spawn")
         children = [context.Process(target=write, args=(sys.argv[1], n)) for n in range(3)]
         for child in children:
@@ -299,7 +303,7 @@ def test_spawned_children_and_their_parent(tmp_path: Path) -> None:
         [sys.executable, script, path], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    with ailake.connect(path) as lake:
+    with ailake.connect(path, judge_rules=KEEP) as lake:
         found = texts(lake.memory("a"))
         assert len(found) == len(set(found)) == 30 + 3 * 20
         assert lake.verify() == ()

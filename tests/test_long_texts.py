@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kept import KEEP
 from numpy.typing import NDArray
 
 import ailake
@@ -80,7 +81,7 @@ class Topics:
 @pytest.mark.usefixtures("on_disk")
 def test_a_memory_far_by_its_own_vector_enters_the_list_by_a_passage(tmp_path: Path) -> None:
     """More memories than the list of the nearest has places, all nearer as a whole."""
-    with ailake.connect(tmp_path / "topics", embedder=Topics()) as lake:
+    with ailake.connect(tmp_path / "topics", embedder=Topics(), judge_rules=KEEP) as lake:
         memory = lake.memory(agent_id="a")
         weather = "More weather came, and weather went. " * 20
         kept = memory.remember(
@@ -165,7 +166,7 @@ def test_the_past(lake: ailake.Lake) -> None:
 def test_an_embedder_says_how_much_it_reads(tmp_path: Path) -> None:
     wide = Topics()
     wide.window = 100_000
-    with ailake.connect(tmp_path / "wide", embedder=wide) as lake:
+    with ailake.connect(tmp_path / "wide", embedder=wide, judge_rules=KEEP) as lake:
         lake.memory(agent_id="a").remember(long_text("zebra"), now=NOW)
         assert passages(lake) == []
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake import RecencyConfig, ScoringPolicy
@@ -166,7 +167,7 @@ class Shell:
 def shell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Shell:
-    with ailake.connect(tmp_path / "cli", embedder="hashing:64") as lake:
+    with ailake.connect(tmp_path / "cli", embedder="hashing:64", judge_rules=KEEP) as lake:
         fill(lake)
     monkeypatch.setenv("AILAKE_URI", str(tmp_path / "cli"))
     monkeypatch.setenv("COLUMNS", "250")

@@ -225,9 +225,9 @@ def test_reader_sees_another_handles_commit(tmp_path: Path) -> None:
     ):
         reader = two.memory(agent_id="a")
         assert reader.count() == 0
-        one.memory(agent_id="a").remember("tea")
+        one.memory(agent_id="a").remember("Ana drinks tea")
         assert reader.count() == 1
-        assert [hit.text for hit in reader.recall("tea")] == ["tea"]
+        assert [hit.text for hit in reader.recall("tea")] == ["Ana drinks tea"]
         assert one.memory(agent_id="a").recall("tea", touch=False)[0].access_count == 1
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from kept import KEEP
 from lance.file import LanceFileSession
 from lancedb.index import IvfSq
 from leftovers import holding, spelled
@@ -32,8 +33,10 @@ def options(s3: dict[str, str]) -> dict[str, str]:
 def test_a_lake_on_an_object_store(options: dict[str, str]) -> None:
     uri = "s3://lakes/a/lake"
     with pytest.raises(ailake.NotFoundError, match="no lake at"):
-        ailake.connect(uri, storage_options=options, create=False)
-    with ailake.connect(uri, embedder="hashing:256", storage_options=options) as lake:
+        ailake.connect(uri, storage_options=options, create=False, judge_rules=KEEP)
+    with ailake.connect(
+        uri, embedder="hashing:256", storage_options=options, judge_rules=KEEP
+    ) as lake:
         memory = lake.memory(agent_id="a")
         made = memory.remember("Ana likes tea", event_time=NOW - timedelta(days=7), now=NOW)
         assert memory.remember("ana likes tea.", now=NOW).decision is ailake.Decision.SKIP
@@ -46,7 +49,7 @@ def test_a_lake_on_an_object_store(options: dict[str, str]) -> None:
         assert again.version_after == report.version_after
         memory.forget(where={"chunk_text": "n3"})
         lake.tag("t1")
-    with ailake.connect(uri, storage_options=options) as lake:
+    with ailake.connect(uri, storage_options=options, judge_rules=KEEP) as lake:
         memory = lake.memory(agent_id="a")
         record = memory.get(made.id)
         assert record.recency_weight == pytest.approx(0.5, abs=1e-3)
@@ -68,7 +71,7 @@ def test_backups_between_a_folder_and_object_stores(
     options: dict[str, str], tmp_path: Path
 ) -> None:
     there, beside = "s3://lakes/b/backup/", "s3://lakes/b/again"
-    with ailake.connect(tmp_path / "lake", embedder="hashing:256") as lake:
+    with ailake.connect(tmp_path / "lake", embedder="hashing:256", judge_rules=KEEP) as lake:
         memory = lake.memory(agent_id="a")
         memory.remember_many([{"text": f"n{n}"} for n in range(300)], now=NOW)
         lake.table("episodic").create_index("embedding", config=IvfSq(num_partitions=2))
@@ -84,14 +87,14 @@ def test_backups_between_a_folder_and_object_stores(
     back = ailake.restore_lake(there, tmp_path / "back", storage_options=options)
     assert back.rows == report.rows
     for uri, given in ((there, options), (beside, options), (tmp_path / "back", {})):
-        with ailake.connect(uri, storage_options=given) as copy:
+        with ailake.connect(uri, storage_options=given, judge_rules=KEEP) as copy:
             assert contents(copy) == whole
             MemoryDecayJob(copy).run(NOW)
             copy.memory(agent_id="a").recall("n9", now=NOW)
             counted = [record.access_count for record in copy.memory(agent_id="a").list(limit=1000)]
             assert sum(counted) == 30
             assert copy.verify() == ()
-    with ailake.connect(there, storage_options=options) as stored:
+    with ailake.connect(there, storage_options=options, judge_rules=KEEP) as stored:
         for target in (there, f"{there}within"):
             with pytest.raises(InvalidInputError, match="outside the lake"):
                 stored.backup(target)
@@ -104,13 +107,15 @@ def test_backups_between_a_folder_and_object_stores(
 def test_an_index_on_an_object_store(options: dict[str, str]) -> None:
     uri = "s3://lakes/i/lake"
     policy = ailake.IndexPolicy(min_bytes=0, limit=50, sample=4)
-    with ailake.connect(uri, embedder="hashing:256", storage_options=options) as lake:
+    with ailake.connect(
+        uri, embedder="hashing:256", storage_options=options, judge_rules=KEEP
+    ) as lake:
         assert len(lake.stats().tables[-1].indexes) == 5
         lake.memory(agent_id="a").remember_many([{"text": f"n{n}"} for n in range(1_200)], now=NOW)
         lake.flush()
         done = IndexJob(lake, policy=policy).run(NOW).tables[0]
         assert done.recall is not None
-    with ailake.connect(uri, storage_options=options) as other:
+    with ailake.connect(uri, storage_options=options, judge_rules=KEEP) as other:
         kept = {index.name: index for index in other.stats().tables[-1].indexes}
         assert kept["embedding_idx"].recall == done.recall
         assert kept["chunk_text_idx"].indexed_rows == kept["state_idx"].indexed_rows == 1_200
@@ -118,7 +123,9 @@ def test_an_index_on_an_object_store(options: dict[str, str]) -> None:
 
 def test_the_ledger_on_an_object_store(options: dict[str, str]) -> None:
     uri = "s3://lakes/ledger"
-    with ailake.connect(uri, embedder="hashing:64", storage_options=options) as lake:
+    with ailake.connect(
+        uri, embedder="hashing:64", storage_options=options, judge_rules=KEEP
+    ) as lake:
         memory = lake.memory(agent_id="a")
         memory.remember("tea", id="t", now=NOW)
         memory.remember("coffee", id="c", now=NOW)
@@ -129,13 +136,13 @@ def test_the_ledger_on_an_object_store(options: dict[str, str]) -> None:
         assert sorted(told[:2]) == [("create", "c"), ("create", "t")]
         assert told[2:] == [("update", "t"), ("forget_intent", "c"), ("memory_forget", "c")]
         assert ledger.verify() == ()
-    with ailake.connect(uri, storage_options=options) as lake:
+    with ailake.connect(uri, storage_options=options, judge_rules=KEEP) as lake:
         assert len(lake.ledger().entries(ailake.Scope("a"))) == 5
 
 
 def test_an_unfinished_backup_on_an_object_store(options: dict[str, str], tmp_path: Path) -> None:
     uri = "s3://lakes/u/backup"
-    with ailake.connect(tmp_path / "lake", embedder="hashing:256") as lake:
+    with ailake.connect(tmp_path / "lake", embedder="hashing:256", judge_rules=KEEP) as lake:
         lake.memory(agent_id="a").remember("tea", now=NOW)
         lake.backup(uri, storage_options=options)
         files = LanceFileSession(uri, options)
@@ -144,9 +151,9 @@ def test_an_unfinished_backup_on_an_object_store(options: dict[str, str], tmp_pa
         (manifest,) = files.list("episodic.lance/_versions")
         files.delete_file(manifest)
         with pytest.raises(InvalidInputError, match="is an unfinished backup and no lake"):
-            ailake.connect(uri, storage_options=options)
+            ailake.connect(uri, storage_options=options, judge_rules=KEEP)
         lake.backup(uri, storage_options=options)
-    with ailake.connect(uri, storage_options=options) as copy:
+    with ailake.connect(uri, storage_options=options, judge_rules=KEEP) as copy:
         assert copy.memory(agent_id="a").count(now=NOW) == 1
     assert not files.contains(MARKER)
 
@@ -167,15 +174,19 @@ def test_a_backup_that_another_took_over(options: dict[str, str], tmp_path: Path
 
 def test_a_missing_bucket_is_an_error(options: dict[str, str]) -> None:
     with pytest.raises((OSError, RuntimeError, ValueError)):
-        ailake.connect("s3://nowhere/lake", embedder="hashing:256", storage_options=options)
+        ailake.connect(
+            "s3://nowhere/lake", embedder="hashing:256", storage_options=options, judge_rules=KEEP
+        )
 
 
 def test_there_is_no_log_there(options: dict[str, str]) -> None:
     """A single memory is a commit, which every other handle sees at once."""
     uri = "s3://lakes/no/log"
     with (
-        ailake.connect(uri, embedder="hashing:16", storage_options=options) as lake,
-        ailake.connect(uri, storage_options=options) as other,
+        ailake.connect(
+            uri, embedder="hashing:16", storage_options=options, judge_rules=KEEP
+        ) as lake,
+        ailake.connect(uri, storage_options=options, judge_rules=KEEP) as other,
     ):
         assert lake.store.log is None
         made = lake.memory(agent_id="a").remember("tea", now=NOW)
@@ -188,7 +199,9 @@ def test_there_is_no_log_there(options: dict[str, str]) -> None:
 def test_maintenance_on_an_object_store(options: dict[str, str], tmp_path: Path) -> None:
     day = timedelta(days=1)
     uri = "s3://lakes/maintained"
-    with ailake.connect(uri, embedder="hashing:16", storage_options=options) as lake:
+    with ailake.connect(
+        uri, embedder="hashing:16", storage_options=options, judge_rules=KEEP
+    ) as lake:
         memory = lake.memory("a")
         for n in range(4):
             expires_at = NOW if n == 2 else None

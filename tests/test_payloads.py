@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake.core.records import MemoryRecord
@@ -22,7 +23,7 @@ LONG = "Filler about nothing much. " * 40
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[ailake.Lake]:
-    with ailake.connect(tmp_path / "lake", embedder="hashing:16") as opened:
+    with ailake.connect(tmp_path / "lake", embedder="hashing:16", judge_rules=KEEP) as opened:
         opened.store.drainer.stop()
         yield opened
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake.maintenance import MemoryDecayJob
@@ -89,7 +90,7 @@ def test_what_was_acknowledged_is_there(
         memory.remember_many([{"text": "last", "id": "last"}])
     assert not logs.segments(Path(lake.uri))
     disk.cut(lake, tmp_path / "copy")
-    with ailake.connect(tmp_path / "copy", create=False) as copy:
+    with ailake.connect(tmp_path / "copy", create=False, judge_rules=KEEP) as copy:
         assert copy.memory("a").list() == memory.list()
         assert copy.memory("a").get("last").text == "last"
 
@@ -104,7 +105,7 @@ def test_what_is_only_logged_is_there(lake: ailake.Lake, disk: Disk, tmp_path: P
         assert path.stat().st_ino in disk.synced
     disk.synced |= before
     assert not disk.cut(lake, tmp_path / "copy")
-    with ailake.connect(tmp_path / "copy", create=False) as copy:
+    with ailake.connect(tmp_path / "copy", create=False, judge_rules=KEEP) as copy:
         assert copy.memory("a").get("last").text == "last"
         assert copy.memory("a").count() == 10
 

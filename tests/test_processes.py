@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake.maintenance import MemoryDecayJob
@@ -21,7 +22,8 @@ import json, sys
 import ailake
 
 uri, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-with ailake.connect(uri, embedder="hashing:16") as lake:
+rules = ailake.JudgeRules(retention=None)
+with ailake.connect(uri, embedder="hashing:16", judge_rules=rules) as lake:
     memory = lake.memory(agent_id="a")
     for n in range(count):
         text = f"shared {n}" if n % 4 == 0 else f"{name} {n}"
@@ -44,7 +46,7 @@ def test_processes_remember_at_once_into_a_new_lake(tmp_path: Path) -> None:
         out, err = writer.communicate(timeout=180)
         assert writer.returncode == 0, err
         told += [json.loads(line) for line in out.splitlines()]
-    with ailake.connect(tmp_path / "lake") as lake:
+    with ailake.connect(tmp_path / "lake", judge_rules=KEEP) as lake:
         memory = lake.memory(agent_id="a")
         live = memory.list(limit=1_000)
         resolved = {memory_id: memory.get(memory_id).text for _, memory_id, _ in told}
@@ -72,7 +74,7 @@ def test_killed_while_writing(tmp_path: Path, seed: int) -> None:
     told += writer.stdout.readlines()
     writer.communicate()
     acknowledged = [json.loads(line) for line in told if line.endswith("\n")]
-    with ailake.connect(tmp_path / "lake") as lake:
+    with ailake.connect(tmp_path / "lake", judge_rules=KEEP) as lake:
         memory = lake.memory(agent_id="a")
         stored = [record.text for record in memory.list(limit=10_000)]
         assert len(stored) == len(set(stored))
@@ -85,7 +87,7 @@ def test_killed_while_writing(tmp_path: Path, seed: int) -> None:
 READER = """
 import sys
 import ailake
-with ailake.connect(sys.argv[1]) as lake:
+with ailake.connect(sys.argv[1], judge_rules=ailake.JudgeRules(retention=None)) as lake:
     memory = lake.memory(agent_id="a")
     print(memory.count(), flush=True)
     for line in sys.stdin:
@@ -94,7 +96,7 @@ with ailake.connect(sys.argv[1]) as lake:
 
 
 def test_a_reader_sees_another_processs_commit_on_its_next_call(tmp_path: Path) -> None:
-    with ailake.connect(tmp_path, embedder="hashing:16") as lake:
+    with ailake.connect(tmp_path, embedder="hashing:16", judge_rules=KEEP) as lake:
         memory = lake.memory(agent_id="a")
         memory.remember("tea")
         command = [sys.executable, "-c", READER, str(tmp_path)]
@@ -118,8 +120,8 @@ def test_a_stale_handle_brings_nothing_back(tmp_path: Path) -> None:
     engine, seeing no version in between, lets it: the deleted row is back.
     """
     with (
-        ailake.connect(tmp_path, embedder="hashing:16") as one,
-        ailake.connect(tmp_path) as two,
+        ailake.connect(tmp_path, embedder="hashing:16", judge_rules=KEEP) as one,
+        ailake.connect(tmp_path, judge_rules=KEEP) as two,
     ):
         a, b = one.memory(agent_id="a"), two.memory(agent_id="a")
         a.remember_many([{"text": f"n{n}", "id": f"n{n}"} for n in range(10)], now=NOW)
@@ -139,7 +141,7 @@ JOURNAL = """
 import sys
 import ailake
 from ailake.maintenance import MemoryDecayJob
-with ailake.connect(sys.argv[1]) as lake:
+with ailake.connect(sys.argv[1], judge_rules=ailake.JudgeRules(retention=None)) as lake:
     memory = lake.memory(agent_id="a")
     for n in range(int(sys.argv[2])):
         memory.recall("tea", limit=3)
@@ -151,7 +153,7 @@ with ailake.connect(sys.argv[1]) as lake:
 @pytest.mark.slow
 def test_no_access_is_lost_or_counted_twice(tmp_path: Path) -> None:
     """Three processes recall and fold at once."""
-    with ailake.connect(tmp_path, embedder="hashing:16") as lake:
+    with ailake.connect(tmp_path, embedder="hashing:16", judge_rules=KEEP) as lake:
         memory = lake.memory(agent_id="a")
         memory.remember_many([{"text": f"tea {n}"} for n in range(5)])
         workers = [start(tmp_path, 20, code=JOURNAL) for _ in range(3)]

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake.maintenance import MemoryDecayJob
@@ -22,7 +23,7 @@ RECIPES = {
 }
 EXPECTED = {
     "Lance and pyarrow": "3 memories",
-    "DuckDB": "[('green tea', 3), ('black tea', 2), ('coffee', 1)]",
+    "DuckDB": "[('green tea', 3), ('black tea', 2), ('black coffee', 1)]",
     "polars": "drinks",
     "pandas": "Bo     1",
     "Accesses that are not folded yet": "6 accesses in all",
@@ -32,13 +33,13 @@ EXPECTED = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("readers")
-    with ailake.connect(folder / "my-lake", embedder="hashing:16") as lake:
+    with ailake.connect(folder / "my-lake", embedder="hashing:16", judge_rules=KEEP) as lake:
         memory = lake.memory(agent_id="a")
         made = memory.remember_many(
             [
                 {"text": "green tea", "speaker": "Ana", "metadata": {"topic": "drinks"}},
                 {"text": "black tea", "speaker": "Ana", "metadata": {"topic": "drinks"}},
-                {"text": "coffee", "speaker": "Bo"},
+                {"text": "black coffee", "speaker": "Bo"},
             ],
             now=NOW,
         )

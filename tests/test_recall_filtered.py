@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kept import KEEP
 from numpy.typing import NDArray
 
 import ailake
@@ -91,7 +92,8 @@ def test_what_is_only_logged_is_found(lake: ailake.Lake, memory: ailake.Memory) 
 
 REMEMBER = """
 import os, sys, ailake
-lake = ailake.connect(sys.argv[1], embedder="hashing:64")
+rules = ailake.JudgeRules(retention=None)
+lake = ailake.connect(sys.argv[1], embedder="hashing:64", judge_rules=rules)
 print(lake.memory("ana-bot", user_id="ana").remember("tea").id, flush=True)
 os._exit(0)
 """
@@ -172,7 +174,7 @@ class Counting:
 
 def test_no_ids_no_hits_and_nothing_is_read(tmp_path: Path) -> None:
     embedder = Counting()
-    lake = ailake.connect(tmp_path / "lake", embedder=embedder)
+    lake = ailake.connect(tmp_path / "lake", embedder=embedder, judge_rules=KEEP)
     memory = lake.memory(agent_id="a")
     memory.remember("tea")
     lake.close()

@@ -9,6 +9,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from kept import KEEP
 from recorded import DAY, OPEN, check, told
 
 import ailake
@@ -123,7 +124,7 @@ def test_an_extended_expiry_is_a_change(lake: ailake.Lake, memory: ailake.Memory
 def test_who_loses_a_race_is_recorded_as_merged(lake: ailake.Lake) -> None:
     lake.store.drainer.stop()
     shared._shared.clear()
-    other = ailake.connect(lake.uri)
+    other = ailake.connect(lake.uri, judge_rules=KEEP)
     other.store.drainer.stop()
     lake.memory("a").remember("tea", id="x", now=NOW)
     other.memory("a").remember("tea", id="y", now=NOW)
@@ -149,7 +150,7 @@ def test_the_ledger_follows_by_itself(lake: ailake.Lake, memory: ailake.Memory) 
         time.sleep(0.05)
     memory.remember("coffee", now=NOW)
     lake.close()
-    with ailake.connect(lake.uri) as again:
+    with ailake.connect(lake.uri, judge_rules=KEEP) as again:
         assert again.store.tables["ledger"].snapshot().count_rows() == 2
 
 
@@ -183,7 +184,7 @@ def test_a_backup_goes_on_from_there(
     memory.remember("coffee", id="c", now=NOW)
     report = lake.backup(tmp_path / "backup")
     assert {table.name: table.rows for table in report.tables}["ledger"] == 2
-    with ailake.connect(tmp_path / "backup") as copy:
+    with ailake.connect(tmp_path / "backup", judge_rules=KEEP) as copy:
         assert [entry.subject_id for entry in check(copy)] == ["t", "c"]
         copy.memory("ana-bot", user_id="ana").forget("t", now=NOW)
         assert len(check(copy)) == 4
@@ -254,7 +255,7 @@ def test_rows_that_were_written_again_as_they_were_are_looked_at_once(
     monkeypatch.setattr(recording, "_share", counted)
     lake.flush()
     assert sum(looked) == 160
-    with ailake.connect(lake.uri) as other:
+    with ailake.connect(lake.uri, judge_rules=KEEP) as other:
         other.flush()
     assert sum(looked) == 160
     assert len(check(lake)) == 160

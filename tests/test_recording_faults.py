@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kept import KEEP
 from recorded import DAY, check, told
 
 import ailake
@@ -33,7 +34,7 @@ def test_a_ledger_that_can_not_be_written_is_in_nobodys_way(
         with pytest.raises((OSError, RuntimeError)):
             call()
     assert memory.get("t", now=NOW).importance_score == 0.5
-    ailake.connect(lake.uri).close()
+    ailake.connect(lake.uri, judge_rules=KEEP).close()
     assert "the ledger could not be brought up to date" in caplog.text
     data.unlink()
     assert len(check(lake)) == 2
@@ -84,7 +85,7 @@ VERBS: dict[str, Callable[[ailake.Memory], object]] = {
 def test_who_dies_at_any_step_leaves_each_event_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, step: str, *, after: bool
 ) -> None:
-    lake = ailake.connect(tmp_path, embedder="hashing:8")
+    lake = ailake.connect(tmp_path, embedder="hashing:8", judge_rules=KEEP)
     lake.store.drainer.stop()
     memory = lake.memory("a")
     memory.remember("tea", id="t", now=NOW)
@@ -102,7 +103,7 @@ def test_who_dies_at_any_step_leaves_each_event_once(
             pass
     shared._shared.clear()
     for _ in range(2):
-        with ailake.connect(tmp_path) as heir:
+        with ailake.connect(tmp_path, judge_rules=KEEP) as heir:
             heir.store.drainer.stop()
             entries = check(heir)
             made = Counter(entry.subject_id for entry in entries if entry.event == "create")
@@ -124,7 +125,7 @@ uri, step = sys.argv[1:]
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
-lake = ailake.connect(uri, embedder="hashing:8")
+lake = ailake.connect(uri, embedder="hashing:8", judge_rules=ailake.JudgeRules(retention=None))
 memory = lake.memory("a")
 memory.remember("tea", id="t")
 lake.flush()
@@ -163,7 +164,7 @@ def test_a_killed_process_leaves_each_event_once(
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     for _ in range(2):
-        with ailake.connect(tmp_path / "lake") as lake:
+        with ailake.connect(tmp_path / "lake", judge_rules=KEEP) as lake:
             assert [str(entry.event) for entry in check(lake)] == wanted
 
 
@@ -172,7 +173,7 @@ import sys
 import ailake
 
 uri, name = sys.argv[1:]
-with ailake.connect(uri) as lake:
+with ailake.connect(uri, judge_rules=ailake.JudgeRules(retention=None)) as lake:
     memory = lake.memory("a")
     print("ready", flush=True)
     sys.stdin.readline()
@@ -213,7 +214,7 @@ def test_a_removal_that_is_under_way_is_not_void(
     memory.remember("tea", id="t", now=NOW)
     lake.flush()
     shared._shared.clear()
-    other = ailake.connect(lake.uri)
+    other = ailake.connect(lake.uri, judge_rules=KEEP)
     seen: list[str] = []
     real = Table.delete_rows
 

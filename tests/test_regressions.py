@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake import Decision, InvalidInputError, LakeCorruptError
@@ -26,21 +27,21 @@ HOUR = timedelta(hours=1)
 @pytest.mark.parametrize("name", ["episodic", "accesses", "passages", "ledger"])
 def test_a_creation_killed_before_the_first_manifest(tmp_path: Path, name: str) -> None:
     (tmp_path / f"{name}.lance" / "_transactions").mkdir(parents=True)
-    with ailake.connect(tmp_path, embedder="hashing:8") as lake:
+    with ailake.connect(tmp_path, embedder="hashing:8", judge_rules=KEEP) as lake:
         lake.memory(agent_id="a").remember("tea")
         assert lake.memory(agent_id="a").count() == 1
 
 
 def test_data_without_a_manifest_is_never_removed(tmp_path: Path) -> None:
     """Manifests that can't be seen are not a creation that was interrupted."""
-    with ailake.connect(tmp_path / "lake", embedder="hashing:8") as lake:
+    with ailake.connect(tmp_path / "lake", embedder="hashing:8", judge_rules=KEEP) as lake:
         lake.memory(agent_id="a").remember("tea")
     versions = tmp_path / "lake" / "episodic.lance" / "_versions"
     versions.rename(tmp_path / "elsewhere")
     with pytest.raises(LakeCorruptError, match="holds data but no manifest"):
-        ailake.connect(tmp_path / "lake", embedder="hashing:8")
+        ailake.connect(tmp_path / "lake", embedder="hashing:8", judge_rules=KEEP)
     (tmp_path / "elsewhere").rename(versions)
-    with ailake.connect(tmp_path / "lake") as lake:
+    with ailake.connect(tmp_path / "lake", judge_rules=KEEP) as lake:
         assert lake.memory(agent_id="a").count() == 1
 
 
@@ -114,7 +115,7 @@ def test_a_repetition_that_lasts_longer_within_a_batch(memory: ailake.Memory) ->
 
 def test_a_used_id_starts_anew(lake: ailake.Lake, tmp_path: Path) -> None:
     memory = lake.memory(agent_id="a")
-    with ailake.connect(tmp_path / "lake") as other:
+    with ailake.connect(tmp_path / "lake", judge_rules=KEEP) as other:
         memory.remember("tea", id="x", now=NOW)
         memory.touch("x", now=NOW)
         assert memory.get("x").access_count == 1
@@ -155,7 +156,7 @@ def test_resident_entries_do_not_pile_up(lake: ailake.Lake, tmp_path: Path) -> N
     """Also in a process that never folds itself."""
     memory = lake.memory(agent_id="a")
     memory.remember("tea", id="x", now=NOW)
-    with ailake.connect(tmp_path / "lake") as other:
+    with ailake.connect(tmp_path / "lake", judge_rules=KEEP) as other:
         for n in range(12):
             memory.touch("x", now=NOW)
             MemoryDecayJob(other).run(NOW + n * HOUR)
@@ -304,7 +305,7 @@ def test_a_writer_that_waited_decides_anew(lake: ailake.Lake, tmp_path: Path) ->
 
     class Slow(HashingEmbedder):
         def embed_documents(self, texts: Sequence[str]) -> Vectors:
-            with ailake.connect(tmp_path / "lake") as other:
+            with ailake.connect(tmp_path / "lake", judge_rules=KEEP) as other:
                 other.memory(agent_id="a").remember("tea", id="first", now=NOW)
             return super().embed_documents(texts)
 
@@ -323,7 +324,7 @@ def test_the_lock_is_held_from_the_last_look_up_to_the_commit(
 
     def slowly(rows: Any, **options: Any) -> int:
         def same() -> None:
-            with ailake.connect(tmp_path / "lake") as other:
+            with ailake.connect(tmp_path / "lake", judge_rules=KEEP) as other:
                 other.memory(agent_id="a").remember_many([{"text": "tea"}], now=NOW)
 
         others.append(threading.Thread(target=same))
@@ -342,5 +343,5 @@ def test_opening_a_newer_lake_writes_nothing(lake: ailake.Lake) -> None:
     lake.table("episodic").to_lance().update_schema_metadata({"ailake.schema_version": "99"})
     shutil.rmtree(Path(lake.uri) / "accesses.lance")
     with pytest.raises(ailake.SchemaMismatchError):
-        ailake.connect(lake.uri)
+        ailake.connect(lake.uri, judge_rules=KEEP)
     assert not (Path(lake.uri) / "accesses.lance").exists()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kept import KEEP
 
 import ailake
 from ailake import InvalidInputError, NotFoundError, Scope, State
@@ -80,7 +81,7 @@ def write(memory: ailake.Memory) -> None:
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ailake.Lake]:
     folder = tmp_path_factory.mktemp("walls")
-    with ailake.connect(folder / "lake", embedder=f"hashing:{DIM}") as lake:
+    with ailake.connect(folder / "lake", embedder=f"hashing:{DIM}", judge_rules=KEEP) as lake:
         for scope in SCOPES:
             write(of_scope(lake, scope))
         lake.tag(TAG)
@@ -334,7 +335,7 @@ def test_any_two_scopes(
     tmp_path_factory: pytest.TempPathFactory, pair: list[Scope], texts: list[str]
 ) -> None:
     folder = tmp_path_factory.mktemp("any")
-    with ailake.connect(folder / "lake", embedder=f"hashing:{DIM}") as lake:
+    with ailake.connect(folder / "lake", embedder=f"hashing:{DIM}", judge_rules=KEEP) as lake:
         one, two = (of_scope(lake, scope) for scope in pair)
         for text in texts:
             one.remember(text, judge=False, metadata={"agent_id": pair[1].agent_id})

@@ -15,6 +15,7 @@ import lance
 import lancedb
 import pyarrow as pa
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake.storage import sighting
@@ -239,14 +240,14 @@ def test_another_lake_in_its_place(tmp_path: Path, more: int, settled: bool) -> 
     path = tmp_path / "lake"
 
     def fill(kind: str, commits: int) -> None:
-        with ailake.connect(path, embedder="hashing:16") as made:
+        with ailake.connect(path, embedder="hashing:16", judge_rules=KEEP) as made:
             items = [{"id": f"m{n}", "text": f"{kind} {n}"} for n in range(5)]
             made.memory("a").remember_many(items, judge=False, now=NOW)
             for n in range(commits):
                 made.memory("a").update("m0", importance=n / 10, now=NOW)
 
     fill("tea", 0)
-    with ailake.connect(path, create=False) as lake:
+    with ailake.connect(path, create=False, judge_rules=KEEP) as lake:
         memory = lake.memory("a")
         assert {hit.text for hit in memory.recall("tea", now=NOW)} == {f"tea {n}" for n in range(5)}
         lake.flush()

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake import InvalidInputError, NotFoundError, ReadOnlyError
@@ -108,7 +109,7 @@ def lake_without(lake: ailake.Lake, name: str) -> ailake.Lake:
     """Open the lake anew as if ``name`` had not been known when it was made."""
     lake.close()
     shutil.rmtree(Path(lake.uri) / f"{name}.lance")
-    return ailake.connect(lake.uri)
+    return ailake.connect(lake.uri, judge_rules=KEEP)
 
 
 def test_a_table_that_was_made_after_the_tag_is_empty_then(lake: ailake.Lake) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake import Decision, InvalidInputError, NotFoundError, Scope, State
@@ -242,7 +243,7 @@ def test_reading_several_scopes(lake: ailake.Lake) -> None:
 def test_two_handles_change_one_memory(lake: ailake.Lake, tmp_path: Path) -> None:
     memory = lake.memory(agent_id="a")
     made = memory.remember("tea", now=NOW).id
-    with ailake.connect(tmp_path / "lake") as other:
+    with ailake.connect(tmp_path / "lake", judge_rules=KEEP) as other:
         other.memory(agent_id="a").update(made, importance=0.9)
         memory.update(made, metadata={"a": 1})
         record = other.memory(agent_id="a").get(made)

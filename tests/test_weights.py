@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kept import KEEP
 
 import ailake
 from ailake.core.episodic import NANOSECONDS_PER_DAY
@@ -30,7 +31,7 @@ POLICIES = [ailake.ScoringPolicy(), SEED, ailake.ScoringPolicy(floor=1.0)]
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[ailake.Lake]:
-    with ailake.connect(tmp_path / "lake", embedder=f"hashing:{DIM}") as opened:
+    with ailake.connect(tmp_path / "lake", embedder=f"hashing:{DIM}", judge_rules=KEEP) as opened:
         yield opened
 
 

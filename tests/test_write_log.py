@@ -103,7 +103,7 @@ def test_other_handles_of_the_process_see_it(
     if link:
         path = tmp_path / "link"
         path.symlink_to(tmp_path / "lake")
-    with ailake.connect(path) as other:
+    with ailake.connect(path, judge_rules=ailake.JudgeRules(retention=None)) as other:
         other.store.drainer.stop()
         made = memory.remember("tea", id="x")
         assert other.memory("a").get("x").text == "tea"
@@ -169,11 +169,11 @@ def test_a_moment_while_a_drain_was_running(
     moments: list[datetime] = []
     apply = draining._apply
 
-    def slowly(opened: store.Store, plan: DrainPlan) -> None:
+    def slowly(opened: store.Store, plan: DrainPlan, *, again: bool) -> None:
         if not moments:
             memory.remember("coffee")
             moments.append(datetime.now(UTC))  # noqa: TID251 (the instants of the log are real)
-        apply(opened, plan)
+        apply(opened, plan, again=again)
 
     monkeypatch.setattr(draining, "_apply", slowly)
     lake.flush()
@@ -264,7 +264,7 @@ def test_many_memories_make_few_commits(lake: ailake.Lake) -> None:
     memory = lake.memory("a")
     before = lake.store.episodic.version
     for n in range(500):
-        memory.remember(f"n{n}")
+        memory.remember(f"n{n}", judge=False)
     lake.flush()
     assert lake.store.episodic.version - before < 30
     assert texts(memory, limit=1_000) == [f"n{n}" for n in range(500)]

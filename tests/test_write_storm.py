@@ -24,6 +24,7 @@ from typing import Any
 
 import psutil
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake import State
@@ -205,7 +206,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
         for writer in writers:
             calls += sum("done" in line for line in writer.diary())
             book.read(writer.diary())
-        with ailake.connect(lake, embedder="hashing:16") as opened:
+        with ailake.connect(lake, embedder="hashing:16", judge_rules=KEEP) as opened:
             book.check(opened)
     assert calls > 2 * KILLS
 
@@ -217,7 +218,7 @@ def test_eight_processes_race(tmp_path: Path) -> None:
         writer.process.join(10 * PATIENCE)
         assert writer.process.exitcode == 0 or writer.errors()
         book.read(writer.diary())
-    with ailake.connect(lake) as opened:
+    with ailake.connect(lake, judge_rules=KEEP) as opened:
         opened.flush()
         book.check(opened)
         keys = ["role", "speaker", "source", "dedupe_key"]
@@ -244,5 +245,5 @@ def test_a_copy_of_any_moment_opens(tmp_path: Path) -> None:
     for copy, diary in moments:
         book = Book()
         book.read(diary)
-        with ailake.connect(copy, create=False) as opened:
+        with ailake.connect(copy, create=False, judge_rules=KEEP) as opened:
             book.check(opened)

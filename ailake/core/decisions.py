@@ -1,16 +1,10 @@
-"""What was decided of memories, as rows of ``decisions`` and back. Pure."""
+"""What was decided of memories, as values. Pure."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any
-
-import pyarrow as pa
 
 from ailake.core.records import Scope
-from ailake.core.rows import as_given
-from ailake.core.schema import INSTANT, SCOPE_COLUMNS, arrow_schema
 
 BY_RULES = "rules"
 BY_RESTORE = "restore"
@@ -93,55 +87,6 @@ class GreyPair:
     decided_at: datetime
 
 
-_SAME_NAMES = (
-    "decided_by", "about", "decision", "memory_id", "existing_id", "absorbed_id", "score", "mode",
-    "reason", "veto", "rules_version", "seconds", "tokens", "note",
-)  # fmt: skip
-
-
 def verdict_id(memory_id: str, kind: str = "verdict") -> str:
     """Return the id of a decision about a memory: the same whoever records it, and how often."""
     return blake2b(f"{kind}\0{memory_id}".encode(), digest_size=16).hexdigest()
-
-
-def decision_rows(records: Sequence[DecisionRecord], *, dim: int, embedder_id: str) -> pa.Table:
-    """Return decisions as rows, ready to be appended to ``decisions``."""
-    instants = pa.array([one.decided_at for one in records], pa.timestamp("us", "UTC"))
-    columns: dict[str, Any] = {
-        "decision_id": [one.id for one in records],
-        **{name: [getattr(one.scope, name) for one in records] for name in SCOPE_COLUMNS},
-        "decided_at": instants.cast(INSTANT),
-        "candidate_ids": [[seen.id for seen in one.candidates] for one in records],
-        "candidate_scores": [[seen.score for seen in one.candidates] for one in records],
-        "candidate_modes": [[seen.mode for seen in one.candidates] for one in records],
-        "grey_ids": [list(one.grey) for one in records],
-        **{name: [getattr(one, name) for one in records] for name in _SAME_NAMES},
-    }
-    schema = arrow_schema("decisions", dim=dim, embedder_id=embedder_id)
-    return pa.table({field.name: columns[field.name] for field in schema}, schema=schema)
-
-
-def decision_of(row: Mapping[str, Any]) -> DecisionRecord:
-    """Return a row of ``decisions`` as a record."""
-    seen = zip(row["candidate_ids"], row["candidate_scores"], row["candidate_modes"], strict=True)
-    return DecisionRecord(
-        id=row["decision_id"],
-        scope=Scope(*(row[name] for name in SCOPE_COLUMNS)),
-        decided_at=row["decided_at"],
-        decision=row["decision"],
-        memory_id=row["memory_id"],
-        existing_id=row["existing_id"],
-        absorbed_id=row["absorbed_id"],
-        score=as_given(row["score"]),
-        mode=row["mode"],
-        reason=row["reason"],
-        veto=row["veto"],
-        candidates=tuple(SeenCandidate(one, as_given(score), mode) for one, score, mode in seen),
-        grey=tuple(row["grey_ids"]),
-        rules_version=row["rules_version"],
-        seconds=as_given(row["seconds"]),
-        decided_by=row["decided_by"],
-        about=row["about"],
-        tokens=row["tokens"],
-        note=row["note"],
-    )

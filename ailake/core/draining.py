@@ -5,8 +5,9 @@ from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
 
+from ailake.core.decisions import DecisionRecord
 from ailake.core.log import LoggedMemory
-from ailake.core.records import Scope
+from ailake.core.records import Decision, Scope
 from ailake.core.remembering import (
     EXACT_DUPLICATE,
     UNJUDGED,
@@ -73,7 +74,9 @@ class _Drain:
             # Refused where it is seen in time; here its writer was told that it is kept.
             fresh = moved_id(memory.scope, memory.id)
             self.moved[memory.id] = fresh
-            memory = replace(memory, outcome=replace(memory.outcome, id=fresh))
+            verdict = memory.verdict and replace(memory.verdict, memory_id=fresh)
+            outcome = replace(memory.outcome, id=fresh)
+            memory = replace(memory, outcome=outcome, verdict=verdict)
         if memory.id in self.stored:
             return
         self.stored[memory.id] = memory.scope
@@ -89,13 +92,15 @@ class _Drain:
                 self._extend(twin.id, memory.draft.expires_at)
             return
         self.additions[memory.id] = logged
-        twins.append(Twin(memory.id, memory.draft.expires_at))
+        if memory.outcome.decision is not Decision.DEFER:
+            twins.append(Twin(memory.id, memory.draft.expires_at))
 
     def _lose(self, logged: LoggedMemory, twin: Twin) -> None:
         memory = logged.memory
         draft = memory.draft
         outcome = replace(memory.outcome, reason=EXACT_DUPLICATE, existing_id=twin.id)
-        lost = replace(memory, outcome=outcome, merged_into=twin.id)
+        verdict = memory.verdict and _lost(memory.verdict, twin.id)
+        lost = replace(memory, outcome=outcome, merged_into=twin.id, verdict=verdict)
         self.additions[memory.id] = replace(logged, memory=lost)
         met_at = draft.event_time or memory.created_at
         self.refreshes.append((memory.scope, Refresh(twin.id, met_at, draft.confidence)))
@@ -107,6 +112,17 @@ class _Drain:
         made = self.additions[memory_id]
         longer = replace(made.memory.draft, expires_at=expires_at)
         self.additions[memory_id] = replace(made, memory=replace(made.memory, draft=longer))
+
+
+def _lost(verdict: DecisionRecord, survivor: str) -> DecisionRecord:
+    """Return the verdict on a memory whose survivor its writer could not see."""
+    return replace(
+        verdict,
+        reason=EXACT_DUPLICATE,
+        existing_id=survivor,
+        absorbed_id=verdict.memory_id,
+        grey=(),
+    )
 
 
 def _is_live(expires_at: datetime | None, now: datetime) -> bool:

@@ -7,7 +7,7 @@ float16. A batch is one record, so that it is replayed whole or not at all.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import Enum
 from functools import cached_property
@@ -18,13 +18,15 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from ailake.core.decisions import DecisionRecord, SeenCandidate
 from ailake.core.drafts import Draft
 from ailake.core.records import Decision, Remembered, Scope
 from ailake.core.remembering import NewMemory
 from ailake.core.rows import row_of
 from ailake.errors import SchemaMismatchError
 
-VERSION = 1
+# 2: with the judge's verdict.
+VERSION = 2
 
 _HEAD = Struct("<II")
 _SEPARATOR = b"\0"
@@ -164,6 +166,19 @@ def _document(logged: LoggedMemory) -> dict[str, Any]:
         "folded_through": memory.folded_through,
         "rules_version": memory.rules_version,
         "draft": draft,
+        "verdict": None if memory.verdict is None else _verdict(memory.verdict),
+    }
+
+
+def _verdict(verdict: DecisionRecord) -> dict[str, Any]:
+    """Return what the rest of the document does not say."""
+    seen = [[one.id, one.score, one.mode] for one in verdict.candidates]
+    return {
+        "id": verdict.id,
+        "mode": verdict.mode,
+        "seen": seen,
+        "grey": verdict.grey,
+        "seconds": verdict.seconds,
     }
 
 
@@ -196,7 +211,7 @@ def _memory(document: Mapping[str, Any]) -> NewMemory:
         name: datetime.fromisoformat(value) if name in _INSTANTS and value else value
         for name, value in document["draft"].items()
     }
-    return NewMemory(
+    memory = NewMemory(
         draft=Draft(**draft),
         outcome=Remembered(document["id"], Decision(decision), reason, existing_id, veto),
         digest=document["digest"],
@@ -204,4 +219,25 @@ def _memory(document: Mapping[str, Any]) -> NewMemory:
         created_at=datetime.fromisoformat(document["created_at"]),
         folded_through=document["folded_through"],
         rules_version=document["rules_version"],
+    )
+    # Version 1 had none.
+    verdict = document.get("verdict")
+    return memory if verdict is None else replace(memory, verdict=_decided(memory, verdict))
+
+
+def _decided(memory: NewMemory, verdict: Mapping[str, Any]) -> DecisionRecord:
+    outcome = memory.outcome
+    return DecisionRecord(
+        id=verdict["id"],
+        scope=memory.scope,
+        decided_at=memory.created_at,
+        decision=outcome.decision.value,
+        memory_id=outcome.id,
+        mode=verdict["mode"],
+        reason=outcome.reason,
+        veto=outcome.veto,
+        candidates=tuple(SeenCandidate(*one) for one in verdict["seen"]),
+        grey=tuple(verdict["grey"]),
+        rules_version=memory.rules_version,
+        seconds=verdict["seconds"],
     )

@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from ailake.core.decisions import DecisionRecord
 from ailake.core.drafts import Draft
 from ailake.core.judge import dedupe_digest, dedupe_key
 from ailake.core.records import Decision, Remembered, Scope, SourceClass
+from ailake.core.standing import Standing
 
 EXACT_DUPLICATE = "exact_duplicate"
 NO_CONTAINED_MATCH = "no_contained_match"
@@ -38,12 +40,18 @@ class Addition:
     Attributes:
         position: The draft's place in the batch.
         digest: The row's ``dedupe_key``.
+        merged_into: The memory that says the same and lives on, or empty.
+        standing: What the row holds of others that were merged into it, None where it has none.
+        heir_of: The stored memory whose accesses it takes over, or empty.
     """
 
     position: int
     draft: Draft
     outcome: Remembered
     digest: str
+    merged_into: str = ""
+    standing: Standing | None = None
+    heir_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +63,10 @@ class NewMemory:
         created_at: The instant of the write.
         folded_through: A version of the accesses table: what it says of this id up to there
             belongs to a memory that was forgotten.
-        merged_into: The survivor, where this memory lost a race against one that says the same;
-            else empty.
+        merged_into: The survivor, where another memory says the same; else empty.
+        verdict: What the judge decided of it, None where it was not asked.
+        standing: What the row holds of others that were merged into it.
+        access_count: Of the memory that it stands in the place of.
     """
 
     draft: Draft
@@ -67,6 +77,9 @@ class NewMemory:
     folded_through: int
     rules_version: str = ""
     merged_into: str = ""
+    verdict: DecisionRecord | None = None
+    standing: Standing | None = None
+    access_count: int = 0
 
     @property
     def id(self) -> str:
@@ -96,12 +109,26 @@ class Plan:
         outcomes: One per draft, in order.
         extensions: New ``expires_at`` (None: never) of stored memories whose repetition lasts
             longer.
+        changes: What stored memories become that are merged with new ones.
+        verdicts: What the judge decided, one per draft that it was asked about.
     """
 
     outcomes: tuple[Remembered, ...]
     additions: tuple[Addition, ...]
     refreshes: tuple[Refresh, ...]
     extensions: Mapping[str, datetime | None]
+    changes: Mapping[str, Standing] = field(default_factory=dict)
+    verdicts: tuple[DecisionRecord, ...] = ()
+
+    @property
+    def merges(self) -> bool:
+        """Whether a memory is merged into another one, which no log can hold."""
+        return bool(self.changes) or any(one.merged_into or one.heir_of for one in self.additions)
+
+    @property
+    def is_loggable(self) -> bool:
+        """Whether it only adds memories that live on their own."""
+        return not self.extensions and not self.merges
 
 
 def duplicate_keys(drafts: Sequence[Draft]) -> list[DuplicateKey]:
@@ -138,19 +165,16 @@ def plan_batch(
         judge: False stores every draft without looking for duplicates.
         now: The instant of the write.
     """
-    batch = _Batch(dict(known_ids), dict(known_keys) if judge else {}, judge=judge, now=now)
+    batch = BatchPlanner(dict(known_ids), dict(known_keys) if judge else {}, judge=judge, now=now)
     for position, (draft, key, fresh) in enumerate(zip(drafts, keys, fresh_ids, strict=True)):
         batch.decide(position, draft, key, memory_id=draft.id or fresh)
-    return Plan(
-        tuple(batch.outcomes),
-        tuple(batch.additions.values()),
-        tuple(batch.refreshes),
-        batch.extensions,
-    )
+    return batch.plan()
 
 
 @dataclass(slots=True)
-class _Batch:
+class BatchPlanner:
+    """Decides for one draft after the other, by ids and duplicate keys alone."""
+
     ids: dict[str, Remembered]
     live: dict[DuplicateKey, Twin]
     judge: bool
@@ -160,34 +184,62 @@ class _Batch:
     refreshes: list[Refresh] = field(default_factory=list)
     extensions: dict[str, datetime | None] = field(default_factory=dict)
 
+    def plan(self) -> Plan:
+        """Return what was decided so far."""
+        return Plan(
+            tuple(self.outcomes),
+            tuple(self.additions.values()),
+            tuple(self.refreshes),
+            self.extensions,
+        )
+
     def decide(self, position: int, draft: Draft, key: DuplicateKey, *, memory_id: str) -> None:
+        """Decide for the next draft."""
         twin = self.live.get(key) if self.judge and key.digest else None
         if memory_id in self.ids:
             self.outcomes.append(self.ids[memory_id])
         elif twin is not None:
-            self._skip(draft, key, twin)
+            self.skip(position, draft, key, twin)
         else:
-            reason = NO_CONTAINED_MATCH if self.judge else UNJUDGED
-            outcome = Remembered(memory_id, Decision.CREATE, reason)
-            self.additions[memory_id] = Addition(position, draft, outcome, key.digest)
-            self.ids[memory_id] = outcome
-            self.outcomes.append(outcome)
-            if draft.expires_at is None or draft.expires_at > self.now:
-                self.live[key] = Twin(memory_id, draft.expires_at)
+            self.judged(position, draft, key, memory_id)
 
-    def _skip(self, draft: Draft, key: DuplicateKey, twin: Twin) -> None:
+    def judged(self, position: int, draft: Draft, key: DuplicateKey, memory_id: str) -> None:
+        """Decide for a draft that nothing is known of yet."""
+        reason = NO_CONTAINED_MATCH if self.judge else UNJUDGED
+        outcome = Remembered(memory_id, Decision.CREATE, reason)
+        self.add(Addition(position, draft, outcome, key.digest))
+        self.live_as(key, draft, memory_id)
+
+    def add(self, addition: Addition) -> None:
+        """Take a row in."""
+        memory_id = addition.outcome.id
+        self.additions[memory_id] = addition
+        self.ids[memory_id] = addition.outcome
+        self.outcomes.append(addition.outcome)
+
+    def live_as(self, key: DuplicateKey, draft: Draft, memory_id: str) -> None:
+        """Let the drafts to come see a memory by its key."""
+        if draft.expires_at is None or draft.expires_at > self.now:
+            self.live[key] = Twin(memory_id, draft.expires_at)
+
+    def skip(self, position: int, draft: Draft, key: DuplicateKey, twin: Twin) -> None:  # noqa: ARG002 (for who audits)
+        """Let a stored memory, or one of the batch, stand for a draft that says the same."""
         self.outcomes.append(Remembered(twin.id, Decision.SKIP, EXACT_DUPLICATE, twin.id))
         self.refreshes.append(Refresh(twin.id, draft.event_time or self.now, draft.confidence))
         if not outlasts(draft.expires_at, twin.expires_at):
             return
         # What is skipped must not vanish earlier than if it had been stored.
         self.live[key] = Twin(twin.id, draft.expires_at)
-        if twin.id in self.additions:
-            made = self.additions[twin.id]
-            longer = replace(made.draft, expires_at=draft.expires_at)
-            self.additions[twin.id] = replace(made, draft=longer)
+        self.extend(twin.id, draft.expires_at)
+
+    def extend(self, memory_id: str, expires_at: datetime | None) -> None:
+        """Let a memory last longer."""
+        if memory_id in self.additions:
+            made = self.additions[memory_id]
+            longer = replace(made.draft, expires_at=expires_at)
+            self.additions[memory_id] = replace(made, draft=longer)
         else:
-            self.extensions[twin.id] = draft.expires_at
+            self.extensions[memory_id] = expires_at
 
 
 def outlasts(expires_at: datetime | None, other: datetime | None) -> bool:

@@ -70,7 +70,7 @@ def episodic_rows(
     scopes = [memory.scope for memory in memories]
     outcomes = [memory.outcome for memory in memories]
     events = _instants([draft.event_time for draft in drafts])
-    created = _instants([memory.created_at for memory in memories])
+    created = _instants([_created(memory) for memory in memories])
     columns: dict[str, Any] = {
         "chunk_id": [outcome.id for outcome in outcomes],
         "chunk_text": [draft.text for draft in drafts],
@@ -85,10 +85,10 @@ def episodic_rows(
         "importance_score": [draft.importance for draft in drafts],
         "confidence": [draft.confidence for draft in drafts],
         "created_at": created,
-        "updated_at": created,
+        "updated_at": _instants([memory.created_at for memory in memories]),
         "event_time": events,
         "expires_at": _instants([draft.expires_at for draft in drafts]),
-        "last_accessed_at": pc.coalesce(events, created),
+        "last_accessed_at": _instants([_met(memory) for memory in memories]),
         "folded_through": [memory.folded_through for memory in memories],
         "state": [_state(memory).value for memory in memories],
         "merged_into": [memory.merged_into for memory in memories],
@@ -98,6 +98,7 @@ def episodic_rows(
         "veto": [outcome.veto for outcome in outcomes],
         "rules_version": [memory.rules_version for memory in memories],
         "metadata": [draft.metadata for draft in drafts],
+        "access_count": [memory.access_count for memory in memories],
     }
     return complete_rows(columns, vectors, embedder_id=embedder_id)
 
@@ -159,7 +160,18 @@ def row_of(memory: NewMemory) -> dict[str, Any]:
 
 
 def _state(memory: NewMemory) -> State:
-    return State.MERGED if memory.merged_into else State.ACTIVE
+    if memory.merged_into:
+        return State.MERGED
+    return State.DEFERRED if memory.outcome.decision is Decision.DEFER else State.ACTIVE
+
+
+def _created(memory: NewMemory) -> datetime:
+    return memory.created_at if memory.standing is None else memory.standing.created_at
+
+
+def _met(memory: NewMemory) -> datetime:
+    met = None if memory.standing is None else memory.standing.met_at
+    return met or memory.draft.event_time or memory.created_at
 
 
 def passage_rows(

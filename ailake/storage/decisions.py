@@ -8,7 +8,8 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ailake.core.decisions import BY_RULES, DecisionRecord, GreyPair, decision_of, decision_rows
+from ailake.core.decision_rows import decision_of, decision_rows
+from ailake.core.decisions import BY_RULES, DecisionRecord, GreyPair, verdict_id
 from ailake.core.filters import Predicate, conjunction, parse_where
 from ailake.core.records import Decision, Scope
 from ailake.core.rows import in_microseconds, to_pylist
@@ -49,9 +50,15 @@ def append(store: "Store", records: Sequence[DecisionRecord], *, again: bool = F
     """
     table = store.tables[DECISIONS]
     left = _unrecorded(table, records) if again and records else records
-    if left:
-        identity = store.embedder
-        rows = decision_rows(left, dim=identity.dim, embedder_id=identity.id)
+    append_to(table, left, dim=store.embedder.dim, embedder_id=store.embedder.id)
+
+
+def append_to(
+    table: "Table", records: Sequence[DecisionRecord], *, dim: int, embedder_id: str
+) -> None:
+    """Record decisions in the table itself, in one commit; none make none."""
+    if records:
+        rows = decision_rows(records, dim=dim, embedder_id=embedder_id)
         table.sync(table.append(rows))
 
 
@@ -88,6 +95,17 @@ def find(
 
     rows = reading_again(newest)
     return [decision_of(row) for row in to_pylist(rows)]
+
+
+def replaced_by(store: "Store", scope: Scope, ids: Sequence[str]) -> dict[str, str]:
+    """Return for memories that stand in the place of others which these are, by their ids."""
+    names = {verdict_id(one): one for one in ids}
+    found: dict[str, str] = {}
+    for some in in_lists(list(names)):
+        asked = conjunction(_wall([scope]), where_decisions({"decision_id": {"in": list(some)}}))
+        rows = store.tables[DECISIONS].read(("decision_id", "existing_id"), asked).to_pylist()
+        found |= {names[row["decision_id"]]: row["existing_id"] for row in rows}
+    return found
 
 
 def pending_grey(store: "Store", scopes: Sequence[Scope] = ()) -> list[GreyPair]:

@@ -18,6 +18,7 @@ from ailake.core.draining import DrainPlan, Twins, moved_id, plan_drain
 from ailake.core.log import LoggedMemory, Rest, replay
 from ailake.core.rows import episodic_rows, expiry_rows, nanoseconds
 from ailake.errors import AilakeError
+from ailake.storage import decisions
 from ailake.storage import log as logs
 from ailake.storage.locks import WRITE, LockedError, exclusive
 from ailake.storage.memories import duplicates, scopes_of_ids
@@ -53,7 +54,7 @@ def settle(store: "Store") -> None:
         return
     with committing(store):
         pass
-    store.episodic.tidy()
+    _tidy(store)
 
 
 def settle_if_possible(store: "Store") -> None:
@@ -92,17 +93,25 @@ def _settle_unhindered(store: "Store", root: Path) -> None:
         # Not this reader's concern; the writer's own thread tells and tries again, too.
         logger.warning("the log could not be drained", exc_info=True)
         return
+    _tidy(store)
+
+
+def _tidy(store: "Store") -> None:
     store.episodic.tidy()
+    store.tables[decisions.DECISIONS].tidy()
 
 
 def _drain(store: "Store") -> None:
     root = store.location.root
+    # A drain that did not come to its end may have recorded what was decided.
+    again = root is not None and logs.has_sealed(root)
     sealed = [] if root is None else logs.seal(root)
     if not sealed:
         return
     memories = [logged for path in sealed for logged in _replayed(path)]
     if memories:
-        _apply(store, reading_again(lambda: _plan(store.rows_view(committed=True), memories)))
+        plan = reading_again(lambda: _plan(store.rows_view(committed=True), memories))
+        _apply(store, plan, again=again)
     for path in sealed:
         path.unlink(missing_ok=True)
     # Otherwise a power cut could bring a segment back, and with it what was forgotten since.
@@ -143,7 +152,7 @@ def _twins(view: ReadView, memories: Sequence[LoggedMemory]) -> Twins:
     }
 
 
-def _apply(store: "Store", plan: DrainPlan) -> None:
+def _apply(store: "Store", plan: DrainPlan, *, again: bool) -> None:
     """Write the plan; each step can be taken twice, and the rows come last."""
     for memory_id, fresh in plan.moved.items():
         logger.warning("id %r was taken by another scope; stored as %r", memory_id, fresh)
@@ -152,6 +161,8 @@ def _apply(store: "Store", plan: DrainPlan) -> None:
     for scope in {scope for scope, _ in plan.refreshes}:
         notes = [note for other, note in plan.refreshes if other == scope]
         store.journal.record_refreshes(scope, notes)
+    verdicts = [one.memory.verdict for one in plan.additions if one.memory.verdict is not None]
+    decisions.append(store, verdicts, again=again)
     if plan.additions:
         vectors = np.stack([logged.vector for logged in plan.additions])
         memories = [logged.memory for logged in plan.additions]

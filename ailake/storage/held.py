@@ -40,7 +40,7 @@ NEVER = int(np.iinfo(np.int64).max)
 
 _MEMORY_COLUMNS = (
     "created_at", "event_time", "last_accessed_at", "expires_at", "importance_score",
-    "folded_through", "session_id",
+    "folded_through", "session_id", "role", "speaker", "source",
 )  # fmt: skip
 
 
@@ -50,7 +50,8 @@ class HeldRows:
 
     Attributes:
         memories: With the columns ``row_id``, ``born``, ``last`` (pending accesses counted in),
-            ``expires``, ``importance``, ``folded`` and ``session`` (a hash of its id, 0 for none).
+            ``expires``, ``importance``, ``folded``, ``session`` (a hash of its id, 0 for none) and
+            ``author`` (see ``author_of``).
         passages: With the columns ``start``, ``end`` and ``part``.
         owners: Each passage's place in ``memories``, -1 where there is none.
         fields: Returns the arguments of a ``MemoryRecord`` for each of some places in
@@ -316,7 +317,22 @@ def _memories(found: pa.Table) -> Columns:
         "importance": found["importance_score"].to_numpy().astype(np.float64),
         "folded": found["folded_through"].to_numpy().astype(np.int64),
         "session": _sessions(found["session_id"]),
+        "author": _authors(found),
     }
+
+
+def author_of(role: str, speaker: str, source: str) -> int:
+    """Return 64 bits for a partition of a scope, within which memories may be merged."""
+    return _hash(f"{role}\0{speaker}\0{source}")
+
+
+def _authors(found: pa.Table) -> NDArray[np.int64]:
+    named = pc.binary_join_element_wise(
+        *(found[name].combine_chunks() for name in ("role", "speaker", "source")), "\0"
+    )
+    coded = pc.dictionary_encode(named)
+    hashes = np.array([_hash(name) for name in coded.dictionary.to_pylist()], np.int64)
+    return np.asarray(hashes[coded.indices.to_numpy()])
 
 
 def _sessions(names: pa.ChunkedArray) -> NDArray[np.int64]:

@@ -20,11 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ailake.core.accesses import Access, AccessEvent, AccessLog, Entries
+from ailake.core.decisions import DecisionRecord
 from ailake.core.filters import parse_where
 from ailake.core.records import Scope
 from ailake.core.remembering import Refresh
 from ailake.core.rows import as_nanoseconds, nanoseconds
 from ailake.core.schema import INSTANT, SCOPE_COLUMNS, arrow_schema, filter_kinds
+from ailake.errors import InvalidInputError
 from ailake.storage.retries import reading_again
 from ailake.storage.table import KEPT, Table
 
@@ -61,6 +63,7 @@ class Noted:
 
     def __init__(self) -> None:
         self.batches: list[_Batch] = []
+        self.verdicts: list[DecisionRecord] = []
         self.log = AccessLog()
 
     def add(self, batch: _Batch) -> None:
@@ -106,10 +109,22 @@ class Buffer:
         with self.lock:
             if self.leaving.batches:
                 batches = [*self.leaving.batches, *self.waiting.batches]
+                verdicts = [*self.leaving.verdicts, *self.waiting.verdicts]
                 self.waiting = Noted()
                 for batch in batches:
                     self.waiting.add(batch)
+                self.waiting.verdicts = verdicts
             self.leaving = Noted()
+
+
+def _nowhere(verdicts: Sequence[DecisionRecord]) -> None:
+    """Refuse verdicts where nothing is written.
+
+    Raises:
+        InvalidInputError: There are some.
+    """
+    if verdicts:
+        raise InvalidInputError("a view of the past records no decisions")
 
 
 class Journal:
@@ -118,8 +133,15 @@ class Journal:
     Only what a version adds is read when the table has moved on.
     """
 
-    def __init__(self, table: Table, *, buffer: Buffer | None = None) -> None:
+    def __init__(
+        self,
+        table: Table,
+        *,
+        buffer: Buffer | None = None,
+        record_verdicts: Callable[[Sequence[DecisionRecord]], None] = _nowhere,
+    ) -> None:
         self.table = table
+        self.record_verdicts = record_verdicts
         self.buffer = Buffer() if buffer is None else buffer
         self._lock = Lock()
         self._log = AccessLog()
@@ -152,9 +174,18 @@ class Journal:
                 self.buffer.waiting.add(_Batch(met, now, event, 1))
             return True
 
-    def note_refreshes(self, scope: Scope, refreshes: Sequence[Refresh]) -> None:
-        """Note repetitions of stored memories, for the next ``flush``."""
+    def note_refreshes(
+        self, scope: Scope, refreshes: Sequence[Refresh], verdicts: Sequence[DecisionRecord] = ()
+    ) -> None:
+        """Note repetitions of stored memories, for the next ``flush``.
+
+        Args:
+            scope: The memories' scope.
+            refreshes: The repetitions.
+            verdicts: What was decided of each; recorded by the same flush.
+        """
         with self.buffer.lock:
+            self.buffer.waiting.verdicts += verdicts
             for batch in _refreshes(scope, refreshes):
                 self.buffer.waiting.add(batch)
 
@@ -167,6 +198,9 @@ class Journal:
         with self.buffer.flushing:
             leaving = self.buffer.take()
             try:
+                # Once: after this they are not first in line again, whatever fails.
+                self.record_verdicts(leaving.verdicts)
+                leaving.verdicts = []
                 self._append(leaving.batches)
             finally:
                 self.buffer.end()

@@ -200,6 +200,11 @@ def is_stale(root: Path, *, after: float) -> bool:
     return False
 
 
+def has_sealed(root: Path) -> bool:
+    """Tell whether there are segments that a drain has taken and not removed."""
+    return any(path.suffix == SEALED for path in segments(root))
+
+
 def seal(root: Path) -> list[Path]:
     """Take all segments away from their writers; return them, oldest first."""
     for path in segments(root):

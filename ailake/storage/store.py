@@ -2,7 +2,7 @@
 
 import logging
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -14,10 +14,13 @@ import lance
 import pyarrow as pa
 
 from ailake.core.accesses import NO_ENTRIES, AccessEvent, Entries
+from ailake.core.decisions import DecisionRecord
+from ailake.core.judge import JudgeRules
 from ailake.core.log import WaitingRow
 from ailake.core.records import Scope
 from ailake.core.rows import to_pylist
 from ailake.errors import AilakeError, InvalidInputError, ReadOnlyError
+from ailake.storage import decisions
 from ailake.storage.draining import committing, settle, settle_logged, settle_stale
 from ailake.storage.held import HeldScopes
 from ailake.storage.indexes import keep_current
@@ -58,6 +61,7 @@ class Store:
         keys: Where ids and duplicate keys are in ``episodic``.
         held: Scopes that are held in memory for recall.
         weights: What the memories of larger ones weigh.
+        rules: What new memories are judged by.
         recorder: What tells the ledger of what is committed.
         recall_bytes: What recall may hold of vectors in memory, and again of weights; None for
             the default.
@@ -74,6 +78,7 @@ class Store:
     keys: Keys = field(init=False)
     held: HeldScopes = field(init=False)
     weights: WeightLists = field(init=False)
+    rules: JudgeRules = field(default_factory=JudgeRules)
     drained_later: pa.Table | None = None
     drainer: Drainer = field(init=False)
     recorder: Recorder = field(default_factory=Recorder)
@@ -87,6 +92,8 @@ class Store:
 
     def __post_init__(self) -> None:
         self._hold_nothing()
+        if not self.read_only:
+            self.journal.record_verdicts = _recorder(self.tables["decisions"], self.embedder)
         self._logged_then = _waiting(self.drained_later)
         # The thread must not keep the store alive, nor outlive it for long.
         self.drainer = Drainer(partial(_settled, weakref.ref(self)), at_end=self.journal.flush)
@@ -306,6 +313,15 @@ class Store:
         self.ensure_open()
         if self.read_only:
             raise ReadOnlyError(f"{self.location.uri} is read-only for this process")
+
+
+def _recorder(
+    table: Table, embedder: EmbedderIdentity
+) -> Callable[[Sequence[DecisionRecord]], None]:
+    def record(verdicts: Sequence[DecisionRecord]) -> None:
+        decisions.append_to(table, verdicts, dim=embedder.dim, embedder_id=embedder.id)
+
+    return record
 
 
 def _waiting(rows: pa.Table | None) -> tuple[WaitingRow, ...]:

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from functools import cache
 
+from ailake.core.judge.hints import is_without, needles
 from ailake.core.judge.lexicon import lexicon, phrases
 
 _DENIALS = ("not", "stop", "dislike")
@@ -16,6 +17,8 @@ _EITHER = r"(?P<either>(?P<verb>[\u4e00-\u9fff])[不没](?P=verb))"
 
 def negations_of(text: str) -> tuple[tuple[str, int], ...]:
     """Return how often a plain text denies, by kind, sorted."""
+    if is_without(text, _needles(), digits=False):
+        return ()
     kinds = Counter(map(_kind, _pattern().finditer(text)))
     return tuple(sorted((kind, count) for kind, count in kinds.items() if kind != _HARMLESS))
 
@@ -36,6 +39,11 @@ def _affirmed(found: re.Match[str]) -> str:
 
 def _kind(found: re.Match[str]) -> str:
     return _HARMLESS if found["either"] else _kinds()[" ".join(found[0].split())]
+
+
+@cache
+def _needles() -> frozenset[str]:
+    return needles(_kinds())
 
 
 @cache

@@ -6,6 +6,7 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
+from ailake.core.judge.hints import is_without, needles
 from ailake.core.judge.lexicon import lexicon, phrases
 
 Quantities = tuple[tuple[str, int], ...]
@@ -25,6 +26,8 @@ def quantities_of(text: str) -> Quantities:
     ``1,000`` is ``1000``, ``two`` is ``2``, ``1 kg`` is ``1000 g`` and ``3 pm`` is ``15:00``, which
     is not ``3``. An article counts nothing: 一个 is "a", and so is a bare one, also as digit.
     """
+    if is_without(text, _named(), digits=True):
+        return ()
     found: Counter[str] = Counter()
     rest = _CLOCK.sub(lambda match: _keep(found, _clock(match)), _digits_of_words(text))
     rest = _ORDINAL.sub(lambda match: _keep(found, f"#{int(match[1] or match[2])}"), rest)
@@ -35,6 +38,12 @@ def quantities_of(text: str) -> Quantities:
         found[others[match[0]]] += 1
     del found["1"]
     return tuple(sorted(found.items()))
+
+
+@cache
+def _named() -> frozenset[str]:
+    words = lexicon("quantities")
+    return needles([*words["words"], *words["scales"], *words["others"]])
 
 
 def _keep(found: Counter[str], quantity: str) -> str:

@@ -7,6 +7,7 @@ texts are never merged.
 import re
 from functools import cache
 
+from ailake.core.judge.hints import is_without, needles
 from ailake.core.judge.lexicon import lexicon, phrases
 
 _DATES = (
@@ -40,12 +41,28 @@ _NEAR = (
 
 def find_timestamp(text: str) -> bool:
     """Tell whether a plain text names a date, a year, a month or a time of day."""
+    if is_without(text, _months(), digits=True):
+        return False
     return _timestamps().search(text) is not None
 
 
 def find_state(text: str) -> bool:
     """Tell whether a plain text says how things are at a moment, or when that moment was."""
+    if is_without(text, _moments(), digits=False):
+        return False
     return any(not _is_habit(found) for found in _states().finditer(text))
+
+
+@cache
+def _months() -> frozenset[str]:
+    words = lexicon("temporal")
+    return needles([*words["months"], *words["short_months"], "clock"])
+
+
+@cache
+def _moments() -> frozenset[str]:
+    words = lexicon("temporal")
+    return needles([*words["periods"], *words["states"], *words["weekdays"], "used"])
 
 
 @cache

@@ -1,0 +1,77 @@
+"""What a text must have for a rule to find anything in it: most texts have not, and are told fast.
+
+Only of texts in ASCII: there every phrase of the word lists is made of whole words.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from ailake.core.judge.lexicon import lexicon
+
+_RUNS = re.compile("[a-z]+")
+_DIGITS = re.compile(r"\d")
+
+# Words of these endings, and of the lists, may be compared in another form than they are written.
+_CHANGING = ("ing", "ed", "ly")
+
+
+def runs_of(text: str) -> frozenset[str]:
+    """Return the runs of ASCII letters of a plain text."""
+    return frozenset(_RUNS.findall(text))
+
+
+def needles(phrases: Iterable[str]) -> frozenset[str]:
+    """Return for each phrase in ASCII one run of letters that a text with it has."""
+    return frozenset(max(runs_of(one), key=len) for one in phrases if one.isascii())
+
+
+def is_without(text: str, words: frozenset[str], *, digits: bool) -> bool:
+    """Tell whether a plain text has none of the words for certain, and no digit.
+
+    Args:
+        text: The text.
+        words: Runs of letters.
+        digits: A digit is one of what is looked for.
+    """
+    if not text.isascii() or (digits and _DIGITS.search(text)):
+        return False
+    return words.isdisjoint(_RUNS.findall(text))
+
+
+def own_words(text: str) -> frozenset[str] | None:
+    """Return words that what contains a plain text has, too, as they are written.
+
+    Returns:
+        None where nothing can be told: another script, or a word that denies.
+    """
+    if not text.isascii():
+        return None
+    runs = runs_of(text)
+    if not _deniers().isdisjoint(runs):
+        return None
+    return frozenset(one for one in runs - _listed() if not one.endswith(_CHANGING))
+
+
+@cache
+def _deniers() -> frozenset[str]:
+    return needles(_strings(lexicon("negation")))
+
+
+@cache
+def _listed() -> frozenset[str]:
+    lists = (lexicon("english"), lexicon("quantities"))
+    return frozenset(run for words in lists for one in _strings(words) for run in runs_of(one))
+
+
+def _strings(value: object) -> Iterable[str]:
+    """Yield every string in a word list, keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, one in value.items():
+            yield str(key)
+            yield from _strings(one)
+    elif isinstance(value, Iterable):
+        for one in value:
+            yield from _strings(one)

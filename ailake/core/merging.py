@@ -1,0 +1,56 @@
+"""Stored rows with what they take over from new memories that are merged with them. Pure."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from ailake.core.records import State
+from ailake.core.rows import to_pylist
+from ailake.core.schema import INSTANT
+from ailake.core.standing import Standing
+
+_READ = ("chunk_id", "last_accessed_at", "event_time", "created_at")
+
+
+def merged_rows(rows: pa.Table, changes: Mapping[str, Standing], *, now: datetime) -> pa.Table:
+    """Return rows of ``episodic`` as they are after a merge.
+
+    Args:
+        rows: The rows as they are, every column.
+        changes: What each becomes, by its id.
+        now: When they are changed.
+    """
+    listed = [(row, changes[row["chunk_id"]]) for row in to_pylist(rows.select(list(_READ)))]
+    standings = [one for _, one in listed]
+    columns: dict[str, Sequence[Any]] = {
+        "importance_score": [one.importance for one in standings],
+        "created_at": [one.created_at for one in standings],
+        "event_time": [one.event_time for one in standings],
+        "expires_at": [one.expires_at for one in standings],
+        "last_accessed_at": [_last_met(row, one) for row, one in listed],
+        "updated_at": [now] * len(listed),
+        "merged_into": [one.merged_into for one in standings],
+        "state": [_state(one).value for one in standings],
+    }
+    for name, values in columns.items():
+        place = rows.schema.get_field_index(name)
+        field = rows.schema.field(place)
+        rows = rows.set_column(place, field, _array(values, field.type))
+    return rows
+
+
+def _last_met(row: Mapping[str, Any], standing: Standing) -> datetime:
+    stored: datetime = row["last_accessed_at"] or row["event_time"] or row["created_at"]
+    return stored if standing.met_at is None else max(stored, standing.met_at)
+
+
+def _state(standing: Standing) -> State:
+    return State.MERGED if standing.merged_into else State.ACTIVE
+
+
+def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(kind):
+        return pa.array(values, pa.timestamp("us", "UTC")).cast(INSTANT)
+    return pa.array(values, kind)
