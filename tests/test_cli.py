@@ -87,7 +87,7 @@ def test_a_day_with_it(cli: Cli) -> None:
 
 
 def test_decay_stats_and_doctor(cli: Cli) -> None:
-    cli.run("remember", "tea", "--now", NOW)
+    cli.run("remember", "green tea", "--now", NOW)
     planned = cli.json("decay", "--now", "2026-02-07T12:00:00+00:00", "--dry-run")
     assert (planned["dry_run"], planned["fragments_written"]) == (True, 1)
     done = cli.json("decay", "--now", "2026-02-07T12:00:00+00:00", "--half-life", "7")
@@ -104,7 +104,7 @@ def test_decay_stats_and_doctor(cli: Cli) -> None:
 
 
 def test_index(cli: Cli) -> None:
-    cli.run("remember", "tea")
+    cli.run("remember", "green tea")
     planned = cli.json("index", "--dry-run")
     assert [(one["table"], one["action"]) for one in planned["tables"]] == [
         ("episodic", "none"),
@@ -123,7 +123,7 @@ def test_doctor_mends_many_fragments(cli: Cli) -> None:
     import ailake
 
     with ailake.connect(cli.lake, embedder="hashing:64") as lake:
-        lake.memory(agent_id="a").remember("tea")
+        lake.memory(agent_id="a").remember("green tea")
         table = lake.table("episodic")
         rows = table.to_arrow().to_pylist()
         for n in range(54):
@@ -135,7 +135,7 @@ def test_doctor_mends_many_fragments(cli: Cli) -> None:
 
 
 def test_backup_and_restore(cli: Cli, tmp_path: Path) -> None:
-    made = cli.json("remember", "tea", "--now", NOW)
+    made = cli.json("remember", "green tea", "--now", NOW)
     backup, back = str(tmp_path / "backup"), str(tmp_path / "back")
     report = cli.json("backup", backup)
     assert (report["target"], report["rows"]) == (backup, 3)
@@ -144,7 +144,7 @@ def test_backup_and_restore(cli: Cli, tmp_path: Path) -> None:
     assert "is not empty" in cli.run("backup", backup, code=2)
     told = cli.run("restore", backup, "--lake", back, "--progress")
     assert "restore of" in told
-    assert cli.json("get", made["id"], "--lake", back)["text"] == "tea"
+    assert cli.json("get", made["id"], "--lake", back)["text"] == "green tea"
     assert "no lake at" in cli.run("restore", str(tmp_path / "x"), "--lake", back, code=1)
     wrong = cli.run("backup", "s3://b/c", "--to-storage-option", "key", code=2)
     assert "--to-storage-option: got 'key', wanted key=value" in wrong
@@ -153,7 +153,7 @@ def test_backup_and_restore(cli: Cli, tmp_path: Path) -> None:
 def test_doctor_mends_dead_backups(cli: Cli) -> None:
     import lance
 
-    cli.run("remember", "tea")
+    cli.run("remember", "green tea")
     lance.dataset(f"{cli.lake}/episodic.lance").tags.create("_backup.dead", 1)
     found = {finding["what"]: finding for finding in cli.json("doctor")}
     assert found["backups"]["level"] == "warning"
@@ -166,7 +166,7 @@ def test_doctor_says_what_is_wrong(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_the_job_script(cli: Cli) -> None:
-    cli.run("remember", "tea", "--event-time", "2020-01-01T00:00:00+00:00")
+    cli.run("remember", "green tea", "--event-time", "2020-01-01T00:00:00+00:00")
     script = Path(__file__).parents[1] / "jobs" / "decay.py"
     command = [sys.executable, "-W", "error", str(script)]
 
@@ -236,7 +236,7 @@ def test_version(cli: Cli) -> None:
 HELP = [
     "demo", "remember", "recall", "list", "get", "forget", "ingest", "decay", "stats", "scopes",
     "schema", "doctor", "index", "maintain", "compact", "prune", "backup", "restore", "facts",
-    "ledger", "schedule",
+    "ledger", "schedule", "decisions",
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import typer
 
 from ailake.cli import (
     backups,
+    decisions,
     facts,
     indexing,
     ingest,
@@ -49,7 +50,7 @@ def ailake(
 
 _GROUPS = (
     samples, memories, facts, ingest, operations, indexing, maintaining, reviewing, purging,
-    backups, ledger, scheduling,
+    backups, ledger, decisions, scheduling,
 )  # fmt: skip
 
 for module in _GROUPS:
