@@ -175,3 +175,12 @@ def test_facts() -> None:
     # A tenth lose and leave a remainder.
     assert found["assert", "ours"]["stored"] == found["assert", "raw"]["stored"] == 220
     assert found["assert", "raw"]["vs_raw"] == found["as of", "scan"]["vs_scan"] == 1
+
+
+def test_judged_writes(shared: Path) -> None:
+    chosen = ["--turns", "60", "--batch", "40", "--embedder", "hashing", "--repeats", "1"]
+    lines = figures("judged_writes.py", "--data", str(shared), *chosen)
+    checked = [line for line in lines if line["figure"] == "invariants"]
+    assert all(line["broken"] == [] for line in checked)
+    assert {(line["unexplained"], line["twice"]) for line in checked} == {(0, 0)}
+    assert sum(line["count"] for line in lines if line["figure"] == "decisions") == 60
