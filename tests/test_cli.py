@@ -216,7 +216,7 @@ def test_schema(cli: Cli, tmp_path: Path) -> None:
         (["index", "--recall", "2"], 2, "recall: got 2.0"),
         (["decay", "--lake", "/nonexistent/lake"], 1, "no lake at"),
         (["recall", "x", "--embedder", "hashing:8"], 1, "EmbedderMismatchError"),
-        (["schema", "nothing"], 1, "wanted one of accesses, decisions, episodic"),
+        (["schema", "nothing"], 1, "wanted one of accesses, assertions, decisions, episodic"),
         (["ingest", "missing.jsonl"], 2, "wanted an existing JSONL file"),
     ],
 )
