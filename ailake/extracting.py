@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from ailake.asking import Asking
 from ailake.core.extraction import (
     ExtractedMemory,
     Extraction,
@@ -12,7 +13,6 @@ from ailake.core.extraction import (
 from ailake.core.reconcile import FactDecision, FactTriple
 from ailake.core.records import MemoryRecord, Scope, State
 from ailake.errors import InvalidInputError, NotFoundError, ProviderError
-from ailake.providers.asking import Asking
 from ailake.storage import memories
 from ailake.storage.store import Store
 

@@ -19,7 +19,7 @@ def main() -> None:
     """Run the job, print what it decided as one JSON line, and exit 1 where some pairs failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("uri", nargs="?", default=os.environ.get("AILAKE_URI"))
-    parser.add_argument("--model", default=os.environ.get("AILAKE_MODEL"))
+    parser.add_argument("--model")
     parser.add_argument("--base-url", default=os.environ.get("OPENAI_BASE_URL"))
     parser.add_argument("--max-tokens", type=int)
     parser.add_argument("--dry-run", action="store_true")

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import ailake
 from ailake import Decision, State
 from ailake.core.decisions import verdict_id
+from ailake.core.judge.rules import RULES_VERSION
 from ailake.core.log import encode, replay
 from ailake.core.remembering import NewMemory
 from ailake.storage import draining
@@ -111,7 +112,7 @@ def test_what_is_not_worth_keeping_stays_for_a_week(
         assert {one.state for one in found} == {State.DEFERRED}
         assert not memory.recall("thanks", now=NOW)
         lake.flush()
-    assert [one.rules_version for one in memory.decisions()] == ["1", "1"]
+    assert [one.rules_version for one in memory.decisions()] == [RULES_VERSION, RULES_VERSION]
 
 
 def test_what_was_recalled_is_not_remembered_again(memory: ailake.Memory) -> None:

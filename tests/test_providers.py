@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from chat_server import Ask, ChatServer, Reply, said, told
 
+from ailake import providers
+from ailake.asking import NO_ANSWERS, OUT_OF_TOKENS, Asking
 from ailake.core.usage import Usage
 from ailake.errors import InvalidInputError, MissingExtraError, ProviderError
 from ailake.providers import Answered, ChatModel
-from ailake.providers.asking import NO_ANSWERS, OUT_OF_TOKENS, Asking
 from ailake.providers.shapes import Shape
 
 SOON = {"retry-after-ms": "5"}
@@ -197,8 +198,14 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_package_is_imported_late() -> None:
-    code = "import ailake.providers, sys; assert not {'openai', 'lancedb'} & set(sys.modules)"
+    code = "import ailake.facts, sys; assert not {'openai', 'ailake.providers'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_names_of_the_package_exist() -> None:
+    assert providers.__all__ == sorted(providers.__all__)
+    assert all(getattr(providers, name) is not None for name in providers.__all__)
+    assert set(providers.__all__) <= set(dir(providers))
 
 
 @dataclass(frozen=True)

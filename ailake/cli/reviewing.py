@@ -13,13 +13,11 @@ from ailake.errors import InvalidInputError
 if TYPE_CHECKING:
     from ailake.core.usage import Usage
     from ailake.maintenance import FactVerifyReport, ReviewReport
-    from ailake.providers import ChatModel
+    from ailake.providers import ChatModel, OpenAIFactVerifier, OpenAIReviewer
 
 _Model = Annotated[
     str | None,
-    typer.Option(
-        "--model", envvar="AILAKE_MODEL", help="The model to ask; default: report what waits."
-    ),
+    typer.Option("--model", help="The model to ask; default: report what waits."),
 ]
 _BaseUrl = Annotated[
     str | None,
@@ -71,13 +69,13 @@ def review(
     """Ask about memories that no rule could tell apart; exit 1 where some fail."""
     if sum(one is not None for one in (model, export, imported)) > 1:
         raise InvalidInputError("--model, --export, --import: got several, wanted one at most")
-    from ailake.providers import FileReviewer, OpenAIReviewer, export_pairs  # noqa: PLC0415 (slow)
+    from ailake.providers import FileReviewer, export_pairs  # noqa: PLC0415 (slow)
 
     chat = _chat(
         model, base_url, api_key_env=api_key_env, timeout=timeout, retries=retries,
         concurrency=concurrency,
     )  # fmt: skip
-    asked = None if chat is None else OpenAIReviewer(chat)
+    asked = None if chat is None else _reviewer(chat)
     person = None if imported is None else FileReviewer(imported, name=reviewer)
     with o.opened_lake(lake, storage_options=storage_option) as opened:
         from ailake.maintenance import ReviewJob  # noqa: PLC0415
@@ -115,8 +113,6 @@ def verify_facts(
     as_json: o.AsJson = False,
 ) -> None:
     """Ask a model about facts that contradict each other and wait; exit 1 where some fail."""
-    from ailake.providers import OpenAIFactVerifier  # noqa: PLC0415 (slow)
-
     chat = _chat(
         model, base_url, api_key_env=api_key_env, timeout=timeout, retries=retries,
         concurrency=concurrency,
@@ -126,7 +122,7 @@ def verify_facts(
 
         job = FactVerifyJob(
             opened,
-            verifier=None if chat is None else OpenAIFactVerifier(chat),
+            verifier=None if chat is None else _verifier(chat),
             concurrency=concurrency,
             max_tokens=max_tokens,
         )
@@ -150,10 +146,10 @@ def _chat(
     retries: int,
     concurrency: int,
 ) -> "ChatModel | None":
-    from ailake.providers import ChatModel  # noqa: PLC0415 (slow)
-
     if model is None:
         return None
+    from ailake.providers import ChatModel  # noqa: PLC0415 (slow)
+
     return ChatModel(
         model,
         base_url=base_url,
@@ -162,6 +158,18 @@ def _chat(
         retries=retries,
         concurrency=concurrency,
     )
+
+
+def _verifier(chat: "ChatModel") -> "OpenAIFactVerifier":
+    from ailake.providers import OpenAIFactVerifier  # noqa: PLC0415 (slow)
+
+    return OpenAIFactVerifier(chat)
+
+
+def _reviewer(chat: "ChatModel") -> "OpenAIReviewer":
+    from ailake.providers import OpenAIReviewer  # noqa: PLC0415 (slow)
+
+    return OpenAIReviewer(chat)
 
 
 def _print_verified(report: "FactVerifyReport") -> None:

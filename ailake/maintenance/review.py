@@ -7,6 +7,7 @@ from datetime import datetime
 from time import perf_counter
 
 from ailake import clock
+from ailake.asking import Asking, check_bounds
 from ailake.changing import Changer
 from ailake.core.decisions import KEEP, DecisionRecord, GreyPair
 from ailake.core.judge import JudgeRules
@@ -29,7 +30,6 @@ from ailake.errors import InvalidInputError, ProviderError
 from ailake.lake import Lake
 from ailake.maintenance.runs import recorded
 from ailake.progress import progress_bar
-from ailake.providers.asking import Asking, check_bounds
 from ailake.storage import decisions, memories
 from ailake.storage.locks import REVIEW, exclusive
 from ailake.storage.store import Store

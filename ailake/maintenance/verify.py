@@ -6,6 +6,7 @@ from datetime import datetime
 from time import perf_counter
 
 from ailake import clock
+from ailake.asking import Asking, check_bounds
 from ailake.core.fact_versions import Verdict
 from ailake.core.usage import NO_USAGE, Usage
 from ailake.core.verifying import CasePlanner, FactAnswer, FactCase, FactVerifier, OpenCase
@@ -13,7 +14,6 @@ from ailake.errors import InvalidInputError, ProviderError
 from ailake.lake import Lake
 from ailake.maintenance.runs import recorded
 from ailake.progress import progress_bar
-from ailake.providers.asking import Asking, check_bounds
 from ailake.storage.locks import VERIFY, exclusive
 from ailake.storage.verifying import Rows, act_on, waiting_cases
 

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from ailake.asking import check_count
 from ailake.core.prompts import estimate_tokens
 from ailake.core.usage import NO_USAGE, Usage
 from ailake.errors import InvalidInputError, MissingExtraError, ProviderError, shorten
@@ -151,16 +152,6 @@ class ChatModel:
         told = shorten(error.message, limit=300).replace(self._key, "…")
         is_final = status not in _OF_THE_QUESTION and status < 500
         return ProviderError(f"{self.id}: status {status}: {told}", usage=used, ends_run=is_final)
-
-
-def check_count(value: object, *, name: str, least: int) -> None:
-    """Refuse what is not a whole number from ``least`` on.
-
-    Raises:
-        InvalidInputError: It is not.
-    """
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InvalidInputError.of(name, got=value, wanted=f"a whole number from {least} on")
 
 
 def _check_seconds(timeout: object) -> None:

@@ -8,8 +8,7 @@ from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 from ailake.core.usage import NO_USAGE, Usage
-from ailake.errors import ProviderError
-from ailake.providers.chat import check_count
+from ailake.errors import InvalidInputError, ProviderError
 
 # A server that is down answers nobody, each time after all retries.
 MAX_FAILURES_IN_ROW = 5
@@ -108,3 +107,13 @@ def check_bounds(concurrency: object, max_tokens: object) -> None:
     check_count(concurrency, name="concurrency", least=1)
     if max_tokens is not None:
         check_count(max_tokens, name="max_tokens", least=1)
+
+
+def check_count(value: object, *, name: str, least: int) -> None:
+    """Refuse what is not a whole number from ``least`` on.
+
+    Raises:
+        InvalidInputError: It is not.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InvalidInputError.of(name, got=value, wanted=f"a whole number from {least} on")
