@@ -235,8 +235,8 @@ def test_version(cli: Cli) -> None:
 
 HELP = [
     "demo", "remember", "recall", "list", "get", "forget", "ingest", "decay", "stats", "scopes",
-    "schema", "doctor", "index", "maintain", "compact", "prune", "backup", "restore", "facts",
-    "ledger", "schedule", "decisions",
+    "schema", "doctor", "index", "maintain", "compact", "prune", "review", "verify-facts", "purge",
+    "backup", "restore", "facts", "ledger", "decisions", "schedule",
 ]  # fmt: skip
 
 

@@ -148,9 +148,10 @@ class FactVerifyJob:
             concurrency=self._concurrency,
             max_tokens=self._max_tokens,
         )
-        seen: set[str] = set()
-        while fresh := self._fresh(seen):
-            seen.update(case.case_id for case in fresh)
+        # A case is asked about once, and may turn stale after that.
+        seen: set[tuple[str, bool]] = set()
+        while fresh := [one for one in waiting_cases(self._store) if _state(one) not in seen]:
+            seen.update(map(_state, fresh))
             live = [case for case in fresh if not self._is_closed(case, done, now)]
             with progress_bar("asking the verifier", total=len(live), shown=progress) as advance:
                 for case, answer in asking.answers(live):
@@ -159,10 +160,6 @@ class FactVerifyJob:
             if asking.stopped:
                 break
         done.usage, done.stopped = asking.usage, asking.stopped
-
-    def _fresh(self, seen: set[str]) -> list[OpenCase]:
-        waiting = waiting_cases(self._store)
-        return [case for case in waiting if case.is_stale or case.case_id not in seen]
 
     def _is_closed(self, case: OpenCase, done: "_Done", now: datetime) -> bool:
         if not case.is_stale:
@@ -203,6 +200,10 @@ class _Done:
     usage: Usage = NO_USAGE
     outcomes: Counter[Verdict] = field(default_factory=Counter)
     failed: list[FailedCase] = field(default_factory=list)
+
+
+def _state(case: OpenCase) -> tuple[str, bool]:
+    return case.case_id, case.is_stale
 
 
 def _close(planner: CasePlanner, case: OpenCase, rows: Rows) -> Verdict:
