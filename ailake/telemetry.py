@@ -99,7 +99,7 @@ class _Otel:
     """What is made once of OpenTelemetry: it finds its providers whenever they are set."""
 
     def __init__(self, trace: Any, metrics: Any) -> None:
-        version = metadata.version("ailake-memory")
+        version = _version()
         self.trace = trace
         self.tracer = trace.get_tracer("ailake", version)
         meter = metrics.get_meter("ailake", version)
@@ -112,6 +112,13 @@ class _Otel:
         self.memories = meter.create_counter(
             "ailake.memories", unit="{memory}", description="Memories that were given, by decision"
         )
+
+
+def _version() -> str | None:
+    try:
+        return metadata.version("ailake-memory")
+    except metadata.PackageNotFoundError:
+        return None  # Run from a checkout.
 
 
 @cache
@@ -136,10 +143,7 @@ class _Traced(Operation):
         self._span = self._otel.tracer.start_span(self._name)
         self._scope = None
         if self._span.is_recording():
-            # What goes wrong is told by its kind: a message may quote a memory.
-            self._scope = self._otel.trace.use_span(
-                self._span, record_exception=False, set_status_on_exception=False
-            )
+            self._scope = self._otel.trace.use_span(self._span)
             self._scope.__enter__()
         self._begun = perf_counter()
         return self
@@ -160,6 +164,7 @@ class _Traced(Operation):
             self._span.set_attributes({**labels, **self._told.attributes})
             if kind is not None:
                 self._span.set_status(self._otel.trace.StatusCode.ERROR, kind.__name__)
+            # Without the error, whose message may quote a memory: its kind is told above.
             self._scope.__exit__(None, None, None)
             self._span.end()
 

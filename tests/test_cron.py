@@ -1,6 +1,7 @@
 """Schedules as they are written: cron expressions, TOML, flags, and what is refused."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from ailake.core.schedule import (
     schedule_from_flags,
     schedule_from_toml,
 )
-from ailake.maintenance.registry import parameters
+from ailake.maintenance.registry import JOBS, make_job, parameters
 from ailake.maintenance.schedule import upcoming
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -152,6 +153,31 @@ def test_the_options_of_jobs_are_those_that_a_file_can_hold() -> None:
         "keep": Parameter(int),
         "policy": Parameter(str, ("default", "seed")),
     }
+
+
+class Sweep:
+    """A job with options that a file can hold, and one that it can't."""
+
+    def __init__(
+        self,
+        lake: ailake.Lake,
+        *,
+        days: float = 1.0,
+        deep: bool = False,
+        scopes: Sequence[ailake.Scope] | None = None,
+    ) -> None:
+        self.options = {"lake": lake, "days": days, "deep": deep, "scopes": scopes}
+
+
+def test_a_job_is_one_line_in_the_registry(
+    lake: ailake.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(JOBS, "sweep", Sweep)
+    assert parameters()["sweep"] == {"days": Parameter(float), "deep": Parameter(bool)}
+    text = "[jobs.sweep]\ncron = '0 3 * * *'\ndays = 3"
+    (entry,) = schedule_from_toml(text, jobs=parameters())
+    made = make_job(entry.job, lake, entry.options)
+    assert made.options == {"lake": lake, "days": 3.0, "deep": False, "scopes": None}
 
 
 def test_the_documented_schedule() -> None:

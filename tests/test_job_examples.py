@@ -222,7 +222,8 @@ def test_airflow_reads_the_dag(tmp_path: Path) -> None:
 def test_the_schedule(lake: ailake.Lake) -> None:
     text = (JOBS / "schedule.toml").read_text()
     entries = schedule_from_toml(text, jobs=parameters())
-    Scheduler(lake, entries)
+    triggers = Scheduler(lake, entries)._triggers
+    assert [triggers[entry.job].jitter for entry in entries] == [300, None]
     for entry, found in zip(entries, upcoming(entries, now=NOW), strict=True):
         assert found.at[0] == first(entry.cron)
 

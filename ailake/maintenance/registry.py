@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
 
@@ -114,7 +113,6 @@ JOBS: dict[str, Callable[..., RunnableJob]] = {
 }
 
 
-@cache
 def parameters() -> dict[str, Parameters]:
     """Return the options that each job takes from a file: those that are scalars."""
     return {name: _parameters(make) for name, make in JOBS.items()}
