@@ -264,6 +264,40 @@ def test_rows_that_were_written_again_as_they_were_are_looked_at_once(
     assert told(memory, lake)[160:] == [("update", "m3")]
 
 
+def test_one_version_that_rewrote_many_rows_is_not_read_at_once(
+    lake: ailake.Lake, memory: ailake.Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was changed among them is told all the same."""
+    monkeypatch.setattr(recording, "MAX_ROWS", 50)
+    items = [{"id": f"m{n}", "text": f"m{n}"} for n in range(160)]
+    memory.remember_many(items, judge=False, now=NOW)
+    lake.flush()
+    lake.store.drainer.stop()
+    rows = lake.table("episodic").to_arrow()
+    kinds = ["changed" if name == "m7" else "" for name in rows["chunk_id"].to_pylist()]
+    place = rows.schema.get_field_index("kind")
+    lake.store.episodic.upsert(rows.set_column(place, rows.schema.field(place), pa.array(kinds)))
+    shares: list[int] = []
+    untold, share = recording._untold, recording._share
+
+    def seen(ledger: Any, rows: pa.Table, told_to: int) -> pa.Table:
+        assert rows.num_rows <= 50
+        return untold(ledger, rows, told_to)
+
+    def counted(*args: Any) -> Any:
+        rows, told_to = share(*args)
+        shares.append(0 if rows is None else rows.num_rows)
+        return rows, told_to
+
+    monkeypatch.setattr(recording, "_untold", seen)
+    monkeypatch.setattr(recording, "_share", counted)
+    lake.flush()
+    assert shares[0] == 1
+    assert told(memory, lake)[160:] == [("update", "m7")]
+    check(lake)
+    assert sum(shares) == 1
+
+
 def test_what_changed_before_there_was_a_ledger_is_created_in_it(
     lake: ailake.Lake, memory: ailake.Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

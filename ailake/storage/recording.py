@@ -204,7 +204,7 @@ class Recorder:
         fragments = fragments_by_signature(episodic, _READ)
         fresh = [one for key, one in fragments.items() if key not in self._fragments]
         since = max(known.told_to, self._looked_to)
-        rows, told_to = _share(episodic, fresh, since)
+        rows, told_to = _share(episodic, ledger, fresh, since)
         is_last = told_to >= int(episodic.version)
         ends = _ends(store, episodic, list(known.intents.values()), told_to, alone=alone)
         is_told = self._append(
@@ -300,7 +300,10 @@ def _present(store: "Store") -> tuple[int, ...]:
 
 
 def _share(
-    episodic: lance.LanceDataset, fragments: Sequence[lance.LanceFragment], told_to: int
+    episodic: lance.LanceDataset,
+    ledger: lance.LanceDataset,
+    fragments: Sequence[lance.LanceFragment],
+    told_to: int,
 ) -> tuple[pa.Table | None, int]:
     """Return the next rows to record, and the version that all is told up to then."""
     latest = int(episodic.version)
@@ -316,8 +319,32 @@ def _share(
         ordered = np.sort(versions.to_numpy())
         latest = int(max(ordered[0], ordered[MAX_ROWS] - 1))
         newer += f" AND {CHANGED} <= {latest:d}"
-    rows = episodic.scanner(columns=list(_READ), filter=newer, **options).to_table()
-    return in_order(rows), latest
+    options |= {"columns": list(_READ), "filter": newer}
+    if int((versions.to_numpy() <= latest).sum()) <= MAX_ROWS:
+        return in_order(episodic.scanner(**options).to_table()), latest
+    # One version wrote them all, and most as they were: only the others are kept in memory.
+    batches = episodic.scanner(**options, batch_size=MAX_ROWS).to_batches()
+    parts = [_untold(ledger, pa.Table.from_batches([batch]), told_to) for batch in batches]
+    return in_order(pa.concat_tables(parts)), latest
+
+
+def _untold(ledger: lance.LanceDataset, rows: pa.Table, told_to: int) -> pa.Table:
+    """Return those of the rows that are new, or not as the ledger says."""
+    is_new = rows[CREATED].to_numpy() > told_to
+    places = np.flatnonzero(~is_new)
+    old = rows.take(pa.array(places))
+    if not old.num_rows:
+        return rows
+    scopes, codes = scopes_of(old)
+    subjects = [
+        (scopes[code], name)
+        for code, name in zip(codes.tolist(), old["chunk_id"].to_pylist(), strict=True)
+    ]
+    latest = latest_of(ledger, subjects)
+    for place, subject, own in zip(places, subjects, payload_hashes(old), strict=True):
+        told = latest.get(subject)
+        is_new[place] = told is None or told.payload_hash != own.hex()
+    return rows.filter(pa.array(is_new))
 
 
 def _changed(
