@@ -10,6 +10,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from chained import append_records
 from lance.commit import CommitConflictError
 
 import ailake
@@ -39,7 +40,7 @@ def told(count: int, *, of: str = "m") -> list[LedgerRecord]:
 
 def append(lake: ailake.Lake, scope: ailake.Scope, records: list[LedgerRecord]) -> None:
     table = lake.store.tables["ledger"]
-    chains.append_records(table, lake.store.location.root, {scope: records})
+    append_records(table, lake.store.location.root, {scope: records})
 
 
 def test_an_empty_ledger(lake: ailake.Lake) -> None:
@@ -232,7 +233,7 @@ def test_many_scopes_at_once(lake: ailake.Lake) -> None:
     scopes = [ailake.Scope("a", f"u{n}") for n in range(40)]
     table, root = lake.store.tables["ledger"], lake.store.location.root
     for turn in range(2):
-        chains.append_records(table, root, {s: told(2, of=f"t{turn}") for s in scopes})
+        append_records(table, root, {s: told(2, of=f"t{turn}") for s in scopes})
     assert lake.ledger().verify() == ()
     for scope in scopes:
         assert [entry.sequence for entry in lake.ledger().entries(scope)] == [0, 1, 2, 3]
@@ -243,9 +244,10 @@ import sys
 from datetime import UTC, datetime
 import ailake
 from ailake.core.chain import LedgerRecord
-from ailake.storage import ledger as chains
 
-uri, name, locked = sys.argv[1:]
+uri, name, locked, tests = sys.argv[1:]
+sys.path.insert(0, tests)
+from chained import append_records
 now = datetime(2026, 1, 31, 12, tzinfo=UTC)
 with ailake.connect(uri) as lake:
     root = lake.store.location.root if locked == "True" else None
@@ -258,7 +260,7 @@ with ailake.connect(uri) as lake:
             for k in range(3)
         ]
         table = lake.store.tables["ledger"]
-        chains.append_records(table, root, {ailake.Scope("a"): told, ailake.Scope(name): told})
+        append_records(table, root, {ailake.Scope("a"): told, ailake.Scope(name): told})
 """
 
 
@@ -268,7 +270,10 @@ def test_processes_that_append_at_once(lake: ailake.Lake, *, locked: bool) -> No
     command = [sys.executable, "-c", APPEND, lake.uri]
     others = [
         subprocess.Popen(
-            [*command, name, str(locked)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*command, name, str(locked), str(Path(__file__).parent)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for name in ("x", "y")
     ]

@@ -7,7 +7,6 @@ a conflict, reads the heads anew and links again.
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from itertools import groupby
-from pathlib import Path
 
 import lance
 import numpy as np
@@ -29,8 +28,6 @@ from ailake.core.ledger_rows import entries_of, entry_rows, scopes_of
 from ailake.core.recording import Latest, Records, Told
 from ailake.core.records import Scope
 from ailake.core.schema import SCOPE_COLUMNS, filter_kinds, table_spec
-from ailake.storage.exchange import exchange
-from ailake.storage.locks import exclusive
 from ailake.storage.retries import with_retries
 from ailake.storage.table import IN_LIST, Table, payload, read_rows
 
@@ -188,25 +185,3 @@ def linked(
         if end is not None:
             after[scope] = end
     return entry_rows(entries), after
-
-
-def append_records(table: Table, root: Path | None, records: Records) -> None:
-    """Append records to the chains of their scopes, in one commit.
-
-    Args:
-        table: The ledger.
-        root: The lake's folder, or None for an object store.
-        records: What happened, by scope.
-
-    Raises:
-        ConflictError: Other writers won every retry; nothing was appended.
-    """
-
-    def attempt() -> None:
-        dataset = table.snapshot()
-        rows, _ = linked(records, heads_of(dataset, records))
-        if rows.num_rows:
-            exchange(table, dataset, rows)
-
-    with exclusive(root, LEDGER):
-        with_retries(attempt, what="append to ledger")
