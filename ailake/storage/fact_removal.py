@@ -1,5 +1,6 @@
 """What becomes of facts once memories that they were taken from are forgotten."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -107,17 +108,20 @@ def _attempt(
 
 def _left(store: "Store", view: FactsView, keys: Collection[str], memories: Memories) -> list[_Key]:
     """Return what others than the memories said about each key."""
-    said = written(store.tables[ASSERTIONS].fresh(), keys)
-    versions, decided = view.versions(keys), decisions(store, keys)
-    many = view.rules().multi_valued
+    said, decided = defaultdict(list), defaultdict(list)
+    for key, one in written(store.tables[ASSERTIONS].fresh(), keys):
+        said[key].append(one)
+    for row in decisions(store, keys):
+        decided[row["key_id"]].append(row)
+    versions, many = view.versions(keys), view.rules().multi_valued
     left = []
-    for key in dict.fromkeys([*versions, *(key for key, _ in said)]):
-        own, key_id = [one for other, one in said if other == key], key.id
-        about = [row for row in decided if row["key_id"] == key_id]
+    for key in dict.fromkeys([*versions, *said]):
         known, gone = versions.get(key, []), memories.get(key.scope, ())
-        missing = untold(own, known, about, is_multi_valued=key.predicate in many)
+        is_many = key.predicate in many
+        missing = untold(said[key], known, decided[key.id], is_multi_valued=is_many)
         others = [
-            [one for one in some if one.source_memory_id not in gone] for some in (own, missing)
+            [one for one in some if one.source_memory_id not in gone]
+            for some in (said[key], missing)
         ]
         left.append(_Key(key, known, in_order(*others), others[1]))
     return left

@@ -83,11 +83,13 @@ class FactsView:
 
     def versions(self, key_ids: Collection[str]) -> dict[FactKey, list[StoredVersion]]:
         """Return all versions of some keys, retired ones too, in one read."""
-        found: dict[FactKey, list[StoredVersion]] = {}
+        found: dict[str, tuple[FactKey, list[StoredVersion]]] = {}
         for row in to_pylist(rows_of_keys(self.dataset, "facts", FACTS, key_ids)):
-            found.setdefault(fact_key(row), []).append(stored_version(row))
+            if row["key_id"] not in found:
+                found[row["key_id"]] = fact_key(row), []
+            found[row["key_id"]][1].append(stored_version(row))
             self._addresses[row["version_id"]] = row["_rowaddr"]
-        return found
+        return dict(found.values())
 
     def places(self, versions: Iterable[StoredVersion]) -> list[int]:
         """Return the addresses of versions that were read here."""
