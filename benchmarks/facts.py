@@ -6,12 +6,11 @@ Prints one JSON line per figure; ratios are within the same run.
 import argparse
 import tempfile
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from timing import AGENT, NOW, alternate, opened, p50_p95, report, timed
+from timing import AGENT, NOW, alternate, opened, p50_p95, report
 
 import ailake
 from ailake.core.reconcile import FactTriple, SpoEntry, classify_fact
@@ -22,6 +21,7 @@ PREDICATES = ("lives_in", "works_at", "speaks")
 OPEN_SHARE = 0.5
 CONTRADICTING = 0.1
 YEAR = 365
+SINGLE = 10
 
 
 def main() -> None:
@@ -110,11 +110,24 @@ def assertion(folder: Path, count: int, repeats: int) -> None:
         speed = round(count / float(np.median(taken)))
         report(figure="assert", what=name, facts=count, stored=stored, facts_per_s=speed,
                vs_raw=ratio)  # fmt: skip
-    late = FactTriple("person 0", "lives_in", "elsewhere", NOW)
-    one = timed(partial(lakes["ours"][0].facts(AGENT).assert_, [late], now=NOW))
-    report(figure="assert one", stored=count, ms=round(1e3 * one, 1))
+    single(lakes["ours"][0], lakes["raw"][0], count)
     for lake in [*lakes["ours"], *lakes["raw"]]:
         lake.close()
+
+
+def single(ours: ailake.Lake, raw: ailake.Lake, count: int) -> None:
+    """One fact that contradicts one of many, whose keys are indexed, against a raw append."""
+    ours.flush()
+    row = raw.table("facts").to_arrow().slice(0, 1)
+
+    def one(step: int) -> object:
+        late = FactTriple(f"person {step}", "lives_in", "elsewhere", NOW)
+        return ours.facts(AGENT).assert_([late], now=NOW)
+
+    seconds = alternate({"ours": one, "raw": lambda _: raw.table("facts").add(row)}, SINGLE)
+    for name, taken in seconds.items():
+        ratio = round(float(np.median(taken) / np.median(seconds["raw"])), 2)
+        report(figure="assert one", what=name, stored=count, **p50_p95(taken), vs_raw=ratio)
 
 
 def made(folder: Path) -> ailake.Lake:

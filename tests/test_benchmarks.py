@@ -170,7 +170,7 @@ def test_facts() -> None:
     found = {(line["figure"], line.get("what")): line for line in lines}
     assert set(found) == {
         ("classify", "scalar"), ("classify", "batch"), ("assert", "ours"), ("assert", "raw"),
-        ("assert one", None), ("as of", "ours"), ("as of", "scan"),
+        ("assert one", "ours"), ("assert one", "raw"), ("as of", "ours"), ("as of", "scan"),
     }  # fmt: skip
     # A tenth lose and leave a remainder.
     assert found["assert", "ours"]["stored"] == found["assert", "raw"]["stored"] == 220

@@ -67,7 +67,7 @@ def _triples(pairs: Sequence[tuple[FactKey, StoredVersion | Assertion]]) -> dict
     said = [one for _, one in pairs]
     return {
         "fact_id": [one.fact_id for one in said],
-        **_of_keys(keys, {key: key.id for key in set(keys)}),
+        **_of_keys(keys),
         "subject": [_name(one.subject) for one in said],
         "subject_type": [_type(one.subject) for one in said],
         "subject_id": [key.subject_id for key in keys],
@@ -83,11 +83,10 @@ def _triples(pairs: Sequence[tuple[FactKey, StoredVersion | Assertion]]) -> dict
 def verification_rows(plans: Sequence[KeyPlan], *, dim: int, embedder_id: str) -> pa.Table:
     """Return the decisions of plans as rows of ``verifications``."""
     pairs = [(plan.key, one) for plan in plans for one in plan.verifications]
-    ids = {plan.key: plan.key.id for plan in plans}
     made = [one for _, one in pairs]
     columns: dict[str, Any] = {
         "verification_id": [one.verification_id for one in made],
-        **_of_keys([key for key, _ in pairs], ids),
+        **_of_keys([key for key, _ in pairs]),
         "verdict": [str(one.verdict) for one in made],
         "verifier": [one.verifier for one in made],
         "loser_fact_id": [one.loser.fact_id if one.loser else "" for one in made],
@@ -214,9 +213,9 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: row[name] for name in names}, **given}
 
 
-def _of_keys(keys: Collection[FactKey], ids: Mapping[FactKey, str]) -> dict[str, list[str]]:
+def _of_keys(keys: Collection[FactKey]) -> dict[str, list[str]]:
     scope = {name: [getattr(key.scope, name) for key in keys] for name in SCOPE_COLUMNS}
-    return {**scope, "key_id": [ids[key] for key in keys]}
+    return {**scope, "key_id": [key.id for key in keys]}
 
 
 def _given(name: str, entity_type: str) -> str | EntityRef:

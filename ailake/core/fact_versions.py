@@ -1,6 +1,6 @@
 """Versions of facts, and the decisions that made them: frozen values exchanged by all layers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -50,16 +50,17 @@ class FactKey:
 
     Attributes:
         subject_id: Id of the entity.
+        id: BLAKE2b-128 of scope, subject id and predicate.
     """
 
     scope: Scope
     subject_id: str
     predicate: str
+    id: str = field(init=False, compare=False, repr=False)
 
-    @property
-    def id(self) -> str:
-        """BLAKE2b-128 of scope, subject id and predicate."""
-        return digest(*_parts(self.scope), self.subject_id, self.predicate)
+    def __post_init__(self) -> None:
+        made = digest(*_parts(self.scope), self.subject_id, self.predicate)
+        object.__setattr__(self, "id", made)
 
     def fact_id(self, object_id: str) -> str:
         """Return the id of the triple: the same of scope, subject id, predicate and object id."""
