@@ -237,7 +237,7 @@ def test_nothing_is_left_of_what_went(lake: ailake.Lake) -> None:
     memory = lake.memory("a")
     long = " ".join(f"Sentence number {n} is about tea." for n in range(100))
     memory.remember(long, id="gone", event_time=NOW - 300 * DAY, now=NOW)
-    memory.remember(long + " Really.", id="stays", now=NOW)
+    memory.remember(long + " Really.", id="stays", judge=False, now=NOW)
     memory.touch(["gone", "stays"], now=NOW - 299 * DAY)
     lake.flush()
     report = ForgetJob(lake, min_weight=0.1, scoring=SEED).run(NOW)

@@ -275,7 +275,8 @@ def test_scopes_that_fit_one_by_one_but_not_together(
 ) -> None:
     for name in "abc":
         items = [{"text": f"{name}{n}"} for n in range(100)]
-        lake.memory(agent_id=name).remember_many(items, now=NOW)
+        # The judge would hold the scope already.
+        lake.memory(agent_id=name).remember_many(items, judge=False, now=NOW)
     monkeypatch.setattr(held, "BUDGET", 2 * 100 * DIM * 4)
     reader = lake.read([ailake.Scope(name) for name in "abc"])
     assert len(reader.recall("a1", limit=1_000, now=NOW)) == 300

@@ -17,6 +17,8 @@ from ailake.core.judge import dedupe_key
 from ailake.maintenance import MemoryDecayJob
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+# The model knows exact duplicates alone.
+RULES = ailake.JudgeRules(retention=None, containment=lambda *_: "none")
 TEXTS = [
     "tea",
     "Tea.",
@@ -57,7 +59,9 @@ class MemoryMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
         self.now = START
         self.rows: dict[str, Row] = {}
-        self.lakes = [ailake.connect(self.folder, embedder="hashing:16") for _ in range(2)]
+        self.lakes = [
+            ailake.connect(self.folder, embedder="hashing:16", judge_rules=RULES) for _ in range(2)
+        ]
         self.turn = 0
 
     def teardown(self) -> None:
@@ -214,7 +218,7 @@ class MemoryMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.lakes[0].close()
-        self.lakes[0] = ailake.connect(self.folder)
+        self.lakes[0] = ailake.connect(self.folder, judge_rules=RULES)
 
     @invariant()
     def sound(self) -> None:
