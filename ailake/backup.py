@@ -19,6 +19,7 @@ from ailake.storage.destination import destination
 from ailake.storage.holding import Source, held_versions
 from ailake.storage.location import Location
 from ailake.storage.log import segments
+from ailake.storage.reaching import reaching
 from ailake.storage.retries import is_lost_race, reading_again
 from ailake.storage.store import Store
 
@@ -94,6 +95,18 @@ def restore_lake(
 
 
 def _copy(
+    source: Source,
+    target: Location,
+    storage_options: Mapping[str, str] | None,
+    *,
+    progress: bool,
+) -> BackupReport:
+    remote = None in {source.location.root, target.root}
+    with reaching(f"{source.location.uri} to {target.uri}", remote=remote):
+        return _copied(source, target, storage_options, progress=progress)
+
+
+def _copied(
     source: Source,
     target: Location,
     storage_options: Mapping[str, str] | None,

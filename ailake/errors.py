@@ -13,6 +13,7 @@
     ├── WorkerDiedError (RuntimeError)        a worker of a distributed job died on each try
     ├── ReadOnlyError (PermissionError)       a write to something that can't be written
     ├── ProviderError (RuntimeError)          a model or its server gave no usable answer
+    ├── ObjectStoreError (OSError)            an object store refused, or could not be reached
     └── MissingExtraError (ImportError)       an optional package is not installed
 
 An error of the store or of an embedder that is none of these passes through unchanged: a failure
@@ -83,6 +84,10 @@ class ProviderError(AilakeError, RuntimeError):
         super().__init__(message)
         self.usage = usage
         self.ends_run = ends_run
+
+
+class ObjectStoreError(AilakeError, OSError):
+    """An object store could not be reached, lacks the bucket, or refused the keys."""
 
 
 class MissingExtraError(AilakeError, ImportError):

@@ -26,6 +26,7 @@ from ailake.storage.location import Location
 from ailake.storage.measures import TableStats, Version, measure, versions
 from ailake.storage.memories import pending_count
 from ailake.storage.past import create_tag, logged_by, tags, versions_at, view
+from ailake.storage.reaching import reaching
 from ailake.storage.store import EmbedderIdentity, Store
 from ailake.storage.table import Table
 from ailake.storage.verify import Problem, verify
@@ -354,11 +355,32 @@ def connect(
         SchemaMismatchError: The lake has another schema version.
         MissingExtraError: The embedder's package is not installed.
         ReadOnlyError: The lake would have to be made in a read-only folder.
+        ObjectStoreError: The object store could not be reached, lacks the bucket, or refused.
     """
     location = Location.of(uri)
     _check_bytes(recall_bytes)
     rules = _checked_rules(judge_rules)
     options = {str(key): str(value) for key, value in (storage_options or {}).items()}
+    with reaching(location.uri, remote=location.root is None):
+        return _connected(
+            location,
+            options,
+            embedder,
+            create=create,
+            migrate=migrate,
+            recall_bytes=recall_bytes,
+        )
+
+
+def _connected(
+    location: Location,
+    options: Mapping[str, str],
+    embedder: str | Embedder | None,
+    *,
+    create: bool,
+    migrate: bool,
+    recall_bytes: int | None,
+) -> Lake:
     if not lake_exists(location, options):
         if not create:
             raise NotFoundError(f"no lake at {location.uri}; remembering there makes one")

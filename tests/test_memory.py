@@ -250,9 +250,7 @@ def test_scan_folds_pending_and_pushes_down(lake: ailake.Lake, memory: ailake.Me
     assert latest == NOW
     assert frame.filter(pl.col("created_at") >= NOW).collect().height == 30
     assert lake.scan("accesses").collect()["hits"].to_list() == [1]
-    with pytest.raises(
-        NotFoundError, match="wanted one of accesses, assertions, decisions"
-    ):
+    with pytest.raises(NotFoundError, match="wanted one of accesses, assertions, decisions"):
         lake.scan("nothing")
 
 

@@ -172,13 +172,6 @@ def test_a_backup_that_another_took_over(options: dict[str, str], tmp_path: Path
     assert files.contains(MARKER)
 
 
-def test_a_missing_bucket_is_an_error(options: dict[str, str]) -> None:
-    with pytest.raises((OSError, RuntimeError, ValueError)):
-        ailake.connect(
-            "s3://nowhere/lake", embedder="hashing:256", storage_options=options, judge_rules=KEEP
-        )
-
-
 def test_there_is_no_log_there(options: dict[str, str]) -> None:
     """A single memory is a commit, which every other handle sees at once."""
     uri = "s3://lakes/no/log"

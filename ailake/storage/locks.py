@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 from ailake.storage import leases
 from ailake.storage.leases import Lease, renewed
 from ailake.storage.location import ObjectStore
+from ailake.storage.reaching import reaching
 
 log = logging.getLogger("ailake")
 
@@ -63,6 +64,7 @@ def exclusive(root: Path | ObjectStore | None, name: str, *, wait: bool = True) 
 
     Raises:
         LockedError: Another holds it, and ``wait`` is False.
+        ObjectStoreError: The store could not be reached, or refused, within the block too.
     """
     place = root.uri if isinstance(root, ObjectStore) else str(root)
     if root is None or (name == JOBS and place in _jobs_held.get()):
@@ -84,7 +86,7 @@ def exclusive(root: Path | ObjectStore | None, name: str, *, wait: bool = True) 
 
 @contextmanager
 def _leased(place: ObjectStore, name: str, *, wait: bool) -> Iterator[None]:
-    with renewed(_taken(place, name, wait=wait)):
+    with reaching(place.uri), renewed(_taken(place, name, wait=wait)):
         yield
 
 
