@@ -166,7 +166,10 @@ class Table:
             at: The version that they were read at: where others have changed them since, the
                 engine's conflict is raised, for the caller to read again.
         """
-        whole = len(rows.schema) == len(self.handle.schema)
+        schema = self.handle.schema
+        whole = len(rows.schema) == len(schema)
+        # The engine wants a key that may not be null of the rows, too.
+        rows = rows.cast(pa.schema([schema.field(name) for name in rows.schema.names]))
         if at is not None:
             once = at.merge_insert("chunk_id").conflict_retries(0).when_matched_update_all()
             (once.when_not_matched_insert_all() if whole else once).execute(rows)
