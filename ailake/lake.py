@@ -362,7 +362,7 @@ def connect(
     rules = _checked_rules(judge_rules)
     options = {str(key): str(value) for key, value in (storage_options or {}).items()}
     with reaching(location.uri, remote=location.root is None):
-        return _connected(
+        lake = _connected(
             location,
             options,
             embedder,
@@ -370,6 +370,8 @@ def connect(
             migrate=migrate,
             recall_bytes=recall_bytes,
         )
+    lake.store.rules = rules
+    return lake
 
 
 def _connected(
@@ -387,10 +389,8 @@ def _connected(
         chosen = resolve_embedder(embedder)
         create_store(location, EmbedderIdentity(chosen.id, chosen.dim), options)
         store = open_store(location, options, migrate=migrate, recall_bytes=recall_bytes)
-        store.rules = rules
         return Lake(store, _matching(store.embedder, chosen))
     store = open_store(location, options, migrate=migrate, recall_bytes=recall_bytes)
-    store.rules = rules
     if embedder is None:
         return Lake(store, StoredEmbedder(store.embedder.id, store.embedder.dim))
     return Lake(store, _matching(store.embedder, resolve_embedder(embedder)))

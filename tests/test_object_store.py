@@ -1,5 +1,8 @@
 """The same lake on an object store, over a real server of the S3 protocol on 127.0.0.1."""
 
+import json
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -220,7 +223,9 @@ def test_a_purge_on_an_object_store(options: dict[str, str], tmp_path: Path) -> 
     uri = "s3://lakes/p/lake"
     word, other = "q7f3a9b2c4d5e6f708192a3b4", "q3c1d5e7f9a2b4c6d8e0f1a35"
     needles = {"word": word.encode(), "other": other.encode(), "spelt": spelled(word, tmp_path)}
-    with ailake.connect(uri, embedder="hashing:16", storage_options=options) as lake:
+    with ailake.connect(
+        uri, embedder="hashing:16", storage_options=options, judge_rules=KEEP
+    ) as lake:
         gone, stays = lake.memory(agent_id="gone"), lake.memory(agent_id="stays")
         text = " ".join(f"Sentence number {n} is about {word}." for n in range(40))
         gone.remember_many([{"text": text, "id": "g"}, {"text": f"{other} {word}"}], now=NOW)
@@ -246,3 +251,63 @@ def test_a_purge_on_an_object_store(options: dict[str, str], tmp_path: Path) -> 
         assert not any(holding(lake, needles, tmp_path).values())
         assert [hit.id for hit in stays.recall("tea", now=NOW)] == ["s"]
         assert [*lake.verify(now=NOW), *lake.ledger().verify()] == []
+
+
+def test_every_verb_there(options: dict[str, str]) -> None:
+    uri = "s3://lakes/verbs"
+    with ailake.connect(
+        uri, embedder="hashing:64", storage_options=options, judge_rules=KEEP
+    ) as lake:
+        memory = lake.memory("a")
+        memory.remember("green tea", id="tea", expires_at=NOW + timedelta(days=9), now=NOW)
+        # Once ids were given they are a key, and what is prolonged is an update of one.
+        assert memory.remember("Green tea.", now=NOW).id == "tea"
+        assert memory.get("tea", now=NOW).expires_at is None
+        memory.touch(["tea"], now=NOW)
+        lake.flush()
+        between = utc_now()
+        black = memory.update("tea", text="black tea", now=NOW).id
+        assert memory.get(black, now=NOW).access_count == 1
+        assert [one.text for one in memory.history(black)] == ["green tea", "black tea"]
+        memory.restore("tea", now=NOW)
+        many = memory.recall_filtered("tea", 5, ["tea", black])
+        assert {hit.id for hit in many} == {"tea", black}
+        assert {hit.id for hit in lake.read([memory.scope]).recall("tea", now=NOW)} == {
+            "tea",
+            black,
+        }
+        then = lake.at(between).memory("a")
+        assert [one.text for one in then.list(now=NOW)] == ["green tea"]
+        assert lake.scan("episodic").collect()["chunk_text"].sort().to_list() == [
+            "black tea", "green tea",
+        ]  # fmt: skip
+        facts = lake.facts("a")
+        since = NOW - timedelta(days=9)
+        for place, begin in (("Oslo", since), ("Rome", NOW)):
+            facts.assert_([ailake.FactTriple("Ana", "lives_in", place, begin)], now=begin)
+        assert [fact.object for fact in facts.find("Ana", as_of=NOW)] == ["Rome"]
+        assert [fact.object for fact in facts.find("Ana", as_of=since)] == ["Oslo"]
+        assert len(facts.history("Ana", "lives_in")) == 3
+    with ailake.connect(uri, storage_options=options, recall_bytes=0) as listed:
+        hits = listed.memory("a").recall("green tea", limit=1, now=NOW)
+        assert (hits[0].id, hits.exact) == ("tea", True)
+
+
+def test_the_command_line_there(options: dict[str, str], tmp_path: Path) -> None:
+    """Keys from the environment, or as options of the command."""
+    uri = "s3://lakes/command"
+    names = {"endpoint": "AWS_ENDPOINT", "allow_http": "AWS_ALLOW_HTTP", "region": "AWS_REGION"}
+    keys = {names.get(name, name.upper()): value for name, value in options.items()}
+    plain = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "AILAKE_URI": uri, "AILAKE_AGENT": "a"}
+    given = [f"--storage-option={name}={value}" for name, value in options.items()]
+
+    def run(*arguments: str, env: dict[str, str]) -> str:
+        command = [sys.executable, "-m", "ailake", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=plain | env)
+        assert done.returncode == 0, done.stderr
+        assert "secret" not in done.stdout + done.stderr
+        return done.stdout
+
+    run("remember", "tea", "--embedder", "hashing:16", env=keys)
+    report = json.loads(run("maintain", *given, "--json", env={}))
+    assert report["decay"]["rows"] == 1
