@@ -1,7 +1,8 @@
 """Runs a job on a lake and dies by SIGKILL at one of the boundaries between its steps.
 
-Run with ``ORDER`` among its globals: the lake, the job, the instant, and at which boundary to die;
-at none, it says how many there are.
+Run with ``ORDER`` among its globals: the lake, the job, the instant, and at which boundary to die,
+by its number or by the name of the step of which it shall be the first; at none, it says how many
+there are.
 """
 
 import os
@@ -14,9 +15,22 @@ from typing import Any
 from kept import KEEP
 
 import ailake
-from ailake import ScoringPolicy
-from ailake.maintenance import CompactionJob, CompactionPolicy, ForgetJob, PurgeJob, compact, purge
-from ailake.storage import compaction, erasing, removal
+from ailake import IndexPolicy, ScoringPolicy
+from ailake.maintenance import (
+    CompactionJob,
+    CompactionPolicy,
+    ForgetJob,
+    IndexJob,
+    MemoryDecayJob,
+    PurgeJob,
+    compact,
+    indexing,
+    purge,
+)
+from ailake.storage import columns, compaction, erasing, leases, locks, removal
+from ailake.storage.column_files import ColumnWork
+from ailake.storage.journal import Journal
+from ailake.storage.leases import Lease
 from ailake.storage.recording import Recorder
 from ailake.storage.table import Table
 
@@ -39,7 +53,17 @@ STEPS: dict[str, list[tuple[Any, str, bool]]] = {
         (erasing, "_remove", False),
         (Recorder, "note_purge", False),
     ],
+    "decay": [
+        (Table, "upsert", False),
+        (ColumnWork, "_written", False),
+        (columns, "guard", True),
+        (Journal, "mark_folded", False),
+    ],
+    "index": [(indexing, "build", False), (indexing, "measure_and_keep", False)],
 }
+
+# On an object store, of every job.
+LEASED: list[tuple[Any, str, bool]] = [(Lease, "take", True), (Lease, "give_back", False)]
 
 
 def forget(lake: ailake.Lake, now: datetime) -> object:
@@ -56,28 +80,38 @@ def purged(lake: ailake.Lake, now: datetime) -> object:
     return PurgeJob(lake, ids=["gone"], confirm_tags=True).run(now)
 
 
-JOBS = {"forget": forget, "compact": compacted, "purge": purged}
+def decayed(lake: ailake.Lake, now: datetime) -> object:
+    return MemoryDecayJob(lake).run(now)
+
+
+def indexed(lake: ailake.Lake, now: datetime) -> object:
+    return IndexJob(lake, policy=IndexPolicy(min_bytes=0, limit=50, sample=4)).run(now)
+
+
+JOBS = {
+    "forget": forget, "compact": compacted, "purge": purged, "decay": decayed, "index": indexed,
+}  # fmt: skip
 
 
 class Boundaries:
     """Counts the boundaries that are passed, and dies at one of them."""
 
-    def __init__(self, deadly: int | None) -> None:
+    def __init__(self, deadly: int | str | None) -> None:
         self.deadly = deadly
         self.passed = 0
 
-    def reach(self) -> None:
-        if self.passed == self.deadly:
+    def reach(self, name: str) -> None:
+        if self.deadly in {self.passed, name}:
             os.kill(os.getpid(), signal.SIGKILL)
         self.passed += 1
 
-    def around(self, step: Callable[..., Any], *, after: bool) -> Callable[..., Any]:
+    def around(self, step: Callable[..., Any], name: str, *, after: bool) -> Callable[..., Any]:
         def stepped(*arguments: Any, **options: Any) -> Any:
             if after:
                 result = step(*arguments, **options)
-                self.reach()
+                self.reach(name)
                 return result
-            self.reach()
+            self.reach(name)
             return step(*arguments, **options)
 
         return stepped
@@ -85,13 +119,16 @@ class Boundaries:
 
 def main(order: dict[str, Any]) -> None:
     boundaries = Boundaries(order["deadly"])
-    for owner, name, after in STEPS[order["job"]]:
-        setattr(owner, name, boundaries.around(getattr(owner, name), after=after))
-    with ailake.connect(order["lake"], judge_rules=KEEP) as lake:
+    # Who waits for the lease of a killed run shall not wait long.
+    leases.SECONDS, leases.SKEW, locks._POLL_LEASE_SECONDS = 1.0, 0.0, 0.1
+    options = order.get("options", {})
+    for owner, name, after in [*STEPS[order["job"]], *(LEASED if options else [])]:
+        setattr(owner, name, boundaries.around(getattr(owner, name), name, after=after))
+    with ailake.connect(order["lake"], storage_options=options, judge_rules=KEEP) as lake:
         lake.store.drainer.stop()
         JOBS[order["job"]](lake, order["now"])
         # The last one: all is done, and the lake is not closed.
-        boundaries.reach()
+        boundaries.reach("done")
     Path(order["count"]).write_text(str(boundaries.passed))
 
 
