@@ -182,9 +182,10 @@ def test_a_link_to_no_memory_of_the_scope_is_refused(
         facts.assert_([works("A", year(2010).year)], source_memory_id="m4", now=NOW)
 
 
-def test_a_call_that_is_tried_again_counts_once(facts: ailake.Facts) -> None:
+def test_a_call_that_is_tried_again_counts_once(lake: ailake.Lake, facts: ailake.Facts) -> None:
     for _ in range(2):
         facts.assert_([works("A", 2010), works("A", 2011), works("A", 2011)], now=NOW)
+    assert sorted(lake.scan("assertions").collect()["version_id"] != "") == [False, False, True]
     assert [entry.assertions for entry in facts.history("Ana", "works_at")] == [3]
     facts.assert_([works("A", 2011)], now=NOW + HOUR)
     assert [entry.assertions for entry in facts.history("Ana", "works_at")] == [4]
