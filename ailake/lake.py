@@ -21,13 +21,14 @@ from ailake.graph import LanceKnowledgeGraph
 from ailake.ledger import Ledger
 from ailake.memory import Memory
 from ailake.reading import MemoryReader
+from ailake.storage.identity import EmbedderIdentity
 from ailake.storage.lake import create_store, lake_exists, open_store
 from ailake.storage.location import Location
 from ailake.storage.measures import TableStats, Version, measure, versions
 from ailake.storage.memories import pending_count
 from ailake.storage.past import create_tag, logged_by, tags, versions_at, view
 from ailake.storage.reaching import reaching
-from ailake.storage.store import EmbedderIdentity, Store
+from ailake.storage.store import Store
 from ailake.storage.table import Table
 from ailake.storage.verify import Problem, verify
 
@@ -233,7 +234,11 @@ class Lake:
         logged = None
         if isinstance(when, datetime):
             logged = logged_by(self.store, versions["episodic"], when)
-        return type(self)(view(self.store, versions, logged=logged), self.embedder)
+        then = view(self.store, versions, logged=logged)
+        embedder = self.embedder
+        if then.embedder != self.store.embedder:
+            embedder = StoredEmbedder(then.embedder.id, then.embedder.dim)
+        return type(self)(then, embedder)
 
     def scopes(self) -> list[Scope]:
         """Return every scope that has memories, sorted."""

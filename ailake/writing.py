@@ -176,7 +176,8 @@ class Writer:
             for memory, vector in zip(self._memories(part, plan), vectors, strict=True):
                 # Kept in memory until it is a row: once is enough for a vector.
                 draft = replace(memory.draft, vector=None)
-                batch.append(LoggedMemory(replace(memory, draft=draft), vector, instant))
+                fresh = replace(memory, draft=draft)
+                batch.append(LoggedMemory(fresh, vector, instant, self.embedder.id))
             log.append(batch)
 
     def _commit(self, part: Part, plan: Plan) -> Mapping[str, Remembered]:

@@ -23,15 +23,27 @@ from ailake.maintenance import (
     IndexJob,
     MemoryDecayJob,
     PurgeJob,
+    ReembedJob,
     compact,
     indexing,
     purge,
+    reembed,
 )
-from ailake.storage import columns, compaction, erasing, leases, locks, removal
+from ailake.storage import (
+    columns,
+    compaction,
+    erasing,
+    leases,
+    locks,
+    reembedding,
+    removal,
+    switching,
+)
 from ailake.storage.column_files import ColumnWork
 from ailake.storage.journal import Journal
 from ailake.storage.leases import Lease
 from ailake.storage.recording import Recorder
+from ailake.storage.staging import Staging
 from ailake.storage.table import Table
 
 # Each is a step that writes: the boundary lies before it. Of the guard it lies after it, where
@@ -60,6 +72,18 @@ STEPS: dict[str, list[tuple[Any, str, bool]]] = {
         (Journal, "mark_folded", False),
     ],
     "index": [(indexing, "build", False), (indexing, "measure_and_keep", False)],
+    "reembed": [
+        (Staging, "add", False),
+        (reembedding, "switch_vectors", False),
+        (switching, "rewrite_columns", False),
+        (switching, "rewrite_columns", True),
+        (reembedding, "finish_switch", False),
+        (switching, "_put_passages", True),
+        (switching, "_name_embedder", False),
+        (switching, "drop_columns", False),
+        (switching, "remove_staged", False),
+        (reembed, "mend", False),
+    ],
 }
 
 # On an object store, of every job.
@@ -80,6 +104,10 @@ def purged(lake: ailake.Lake, now: datetime) -> object:
     return PurgeJob(lake, ids=["gone"], confirm_tags=True).run(now)
 
 
+def reembedded(lake: ailake.Lake, now: datetime) -> object:
+    return ReembedJob(lake, embedder="hashing:24", batch_size=2).run(now)
+
+
 def decayed(lake: ailake.Lake, now: datetime) -> object:
     return MemoryDecayJob(lake).run(now)
 
@@ -90,6 +118,7 @@ def indexed(lake: ailake.Lake, now: datetime) -> object:
 
 JOBS = {
     "forget": forget, "compact": compacted, "purge": purged, "decay": decayed, "index": indexed,
+    "reembed": reembedded,
 }  # fmt: skip
 
 

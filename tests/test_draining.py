@@ -49,7 +49,7 @@ def logged(
         created_at=NOW + hours * HOUR,
         folded_through=0,
     )
-    return LoggedMemory(memory, np.zeros(2, np.float16), NOW)
+    return LoggedMemory(memory, np.zeros(2, np.float16), NOW, "hashing-v1-2")
 
 
 def key(one: LoggedMemory) -> tuple[Scope, DuplicateKey]:

@@ -76,7 +76,7 @@ def a_memory(text: str, dim: int = 4) -> LoggedMemory:
     instant = datetime(2026, 1, 31, tzinfo=UTC)
     outcome = Remembered(f"id of {text}", Decision.CREATE, "no_contained_match")
     memory = NewMemory(Draft(text), outcome, "digest", Scope("a"), instant, 7)
-    return LoggedMemory(memory, np.arange(dim, dtype=np.float16), instant)
+    return LoggedMemory(memory, np.arange(dim, dtype=np.float16), instant, "hashing-v1-2")
 
 
 # Six records of one or two memories, and where each of them ends.

@@ -17,6 +17,7 @@ from ailake.cli import (
     memories,
     operations,
     purging,
+    reembedding,
     reviewing,
     samples,
     scheduling,
@@ -50,7 +51,7 @@ def ailake(
 
 _GROUPS = (
     samples, memories, facts, ingest, operations, indexing, maintaining, reviewing, purging,
-    backups, ledger, decisions, scheduling,
+    reembedding, backups, ledger, decisions, scheduling,
 )  # fmt: skip
 
 for module in _GROUPS:

@@ -57,11 +57,13 @@ class LoggedMemory:
     Attributes:
         vector: Its embedding, float16 (dim,).
         logged_at: When it was logged, whatever its ``created_at`` says.
+        embedder_id: Whose vector it is, empty where the record does not say.
     """
 
     memory: NewMemory
     vector: NDArray[np.float16]
     logged_at: datetime
+    embedder_id: str
 
     @cached_property
     def waiting(self) -> WaitingRow:
@@ -158,6 +160,7 @@ def _document(logged: LoggedMemory) -> dict[str, Any]:
     return {
         "v": VERSION,
         "logged_at": logged.logged_at.isoformat(),
+        "embedder": logged.embedder_id,
         "id": outcome.id,
         "scope": [memory.scope.agent_id, memory.scope.user_id, memory.scope.project_id],
         "outcome": [outcome.decision.value, outcome.reason, outcome.existing_id, outcome.veto],
@@ -200,6 +203,7 @@ def _decode(payload: bytes) -> list[LoggedMemory]:
             _memory(document),
             row.astype(np.float16),
             datetime.fromisoformat(document["logged_at"]),
+            document.get("embedder", ""),
         )
         for document, row in zip(documents, rows, strict=True)
     ]

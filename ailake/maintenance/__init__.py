@@ -8,6 +8,7 @@ from ailake.maintenance.forget import ForgetJob, PruneCounts, PruneReport, Scope
 from ailake.maintenance.indexing import IndexedTable, IndexJob, IndexReport
 from ailake.maintenance.maintain import MaintainJob, MaintainReport
 from ailake.maintenance.purge import PurgedTable, PurgeJob, PurgeReport
+from ailake.maintenance.reembed import ReembedJob, ReembedReport
 from ailake.maintenance.review import FailedPair, ReviewJob, ReviewReport
 from ailake.maintenance.verify import FactVerifyJob, FactVerifyReport, FailedCase
 from ailake.storage.executing import Executor
@@ -36,6 +37,8 @@ __all__ = [
     "PurgeReport",
     "PurgedTable",
     "RayExecutor",
+    "ReembedJob",
+    "ReembedReport",
     "ReviewJob",
     "ReviewReport",
     "ScopePruned",

@@ -27,6 +27,7 @@ from ailake.storage.purging import (
     refuse_backups,
     remove_damaged,
 )
+from ailake.storage.staging import remove_staged
 from ailake.storage.table import Table
 
 
@@ -89,9 +90,10 @@ class PurgeJob:
     Rows go from every table by the registry's rule; what memories had been merged into one that
     is named goes along. Then every fragment with deleted rows is written anew, every index is
     built anew, old versions are removed at any age, and so is what no version names: files of
-    writers that died, unreadable pieces of the log. What was forgotten earlier and still stands
-    in old versions is erased, too, whether it is named or not. The ledger keeps its entries,
-    which are ids, scopes and hashes, and says that there was a purge.
+    writers that died, unreadable pieces of the log, vectors of a re-embedding that is not done.
+    What was forgotten earlier and still stands in old versions is erased, too, whether it is named
+    or not. The ledger keeps its entries, which are ids, scopes and hashes, and says that there was
+    a purge.
 
     Writers of a local lake wait; readers go on, and what they hold of old versions is gone. On an
     object store no lock can stop the others: stop all writers first, or their files may be taken
@@ -173,6 +175,7 @@ class PurgeJob:
             drop_tags(store, plan.tags)
             delete_rows(store, plan, now=now)
             remove_damaged(plan.damaged)
+            remove_staged(store.location, store.episodic.storage_options)
             tables = purged_tables(store)
             done = []
             with progress_bar("purging", total=len(tables), shown=progress) as advance:

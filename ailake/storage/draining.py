@@ -20,6 +20,7 @@ from ailake.core.rows import episodic_rows, expiry_rows, nanoseconds
 from ailake.errors import AilakeError
 from ailake.storage import decisions
 from ailake.storage import log as logs
+from ailake.storage.identity import EmbedderIdentity, identity_of
 from ailake.storage.locks import WRITE, LockedError, exclusive
 from ailake.storage.memories import duplicates, scopes_of_ids
 from ailake.storage.retries import reading_again
@@ -110,7 +111,7 @@ def _drain(store: "Store") -> None:
         return
     memories = [logged for path in sealed for logged in _replayed(path)]
     if memories:
-        plan = reading_again(lambda: _plan(store.rows_view(committed=True), memories))
+        plan = reading_again(lambda: _plan(store.keys_view(), memories))
         _apply(store, plan, again=again)
     for path in sealed:
         path.unlink(missing_ok=True)
@@ -164,12 +165,24 @@ def _apply(store: "Store", plan: DrainPlan, *, again: bool) -> None:
     verdicts = [one.memory.verdict for one in plan.additions if one.memory.verdict is not None]
     decisions.append(store, verdicts, again=again)
     if plan.additions:
-        vectors = np.stack([logged.vector for logged in plan.additions])
+        present = identity_of(store.episodic.snapshot().schema)
+        vectors = np.stack([_vector(logged, present) for logged in plan.additions])
         memories = [logged.memory for logged in plan.additions]
-        rows = episodic_rows(memories, vectors, embedder_id=store.embedder.id)
+        rows = episodic_rows(memories, vectors, embedder_id=present.id)
         instants = np.array([nanoseconds(one.logged_at) for one in plan.additions], "<i8")
         recorded = {LOGGED_AT_KEY: b64encode(instants.tobytes()).decode()}
         store.episodic.sync(store.episodic.append(rows, properties=recorded))
+
+
+def _vector(logged: LoggedMemory, present: EmbedderIdentity) -> NDArray[np.float16]:
+    """Return a memory's vector: zeros, far from all, where another embedder has made it.
+
+    The lake was switched over after it was logged; a re-embedding finds the zeros.
+    """
+    if logged.embedder_id in {"", present.id} and len(logged.vector) == present.dim:
+        return logged.vector
+    logger.warning("memory %r is to be embedded anew: run ailake reembed", logged.memory.id)
+    return np.zeros(present.dim, np.float16)
 
 
 def logged_at(recorded: str) -> NDArray[np.int64]:

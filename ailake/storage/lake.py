@@ -12,8 +12,6 @@ import pyarrow as pa
 
 from ailake.core.migrations import Step, steps_from
 from ailake.core.schema import (
-    EMBEDDER_DIM_KEY,
-    EMBEDDER_ID_KEY,
     TABLE_KEY,
     TABLES,
     VERSION_KEY,
@@ -28,13 +26,15 @@ from ailake.errors import (
 )
 from ailake.storage.absent import AbsentTable
 from ailake.storage.draining import settle_if_possible
+from ailake.storage.identity import EmbedderIdentity, identity_of
 from ailake.storage.indexes import keep_current
 from ailake.storage.journal import Buffer, Journal
 from ailake.storage.location import Location
 from ailake.storage.locks import FOLDER, WRITE, exclusive
 from ailake.storage.log import SUPPORTED, log_of
 from ailake.storage.shared import shared
-from ailake.storage.store import EmbedderIdentity, Store
+from ailake.storage.store import Store
+from ailake.storage.switching import complete_switch, refuse_half_switched
 from ailake.storage.table import STABLE_ROW_IDS, Table
 from ailake.storage.unfinished import refuse_unfinished
 
@@ -168,7 +168,7 @@ def open_store(
     if not lake_exists(location, storage_options):
         raise NotFoundError(f"no lake at {location.uri}; remembering there makes one")
     database = connect_database(location, storage_options)
-    identity = _identity(database.open_table("episodic").schema)
+    identity = identity_of(database.open_table("episodic").schema)
     read_only = not location.is_writable()
     present = _present_tables(database, location) & set(TABLES)
     for name in sorted(present):
@@ -183,6 +183,11 @@ def open_store(
         else AbsentTable(name, dim=identity.dim, embedder_id=identity.id)
         for name in TABLES
     }
+    if read_only:
+        schemas = {name: table.handle.schema for name, table in tables.items()}
+        refuse_half_switched(schemas, location.uri)
+    else:
+        complete_switch(tables, location, storage_options)
     for table in tables.values():
         _bring_up_to_date(table, location, migrate=migrate and not read_only)
         _check_columns(table, identity)
@@ -200,18 +205,6 @@ def open_store(
 def schema_version(schema: pa.Schema) -> int:
     """Return the schema version in a table's metadata; 0 where it predates them."""
     return int((schema.metadata or {}).get(VERSION_KEY.encode(), b"0"))
-
-
-def _identity(schema: pa.Schema) -> EmbedderIdentity:
-    metadata = schema.metadata or {}
-    if EMBEDDER_ID_KEY.encode() not in metadata or "embedding" not in schema.names:
-        raise LakeCorruptError(
-            "table 'episodic' names no embedder in its metadata "
-            f"({EMBEDDER_ID_KEY}, {EMBEDDER_DIM_KEY}): it was not made by ailake"
-        )
-    return EmbedderIdentity(
-        metadata[EMBEDDER_ID_KEY.encode()].decode(), int(schema.field("embedding").type.list_size)
-    )
 
 
 def _bring_up_to_date(table: Table, location: Location, *, migrate: bool) -> None:

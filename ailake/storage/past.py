@@ -13,6 +13,7 @@ from ailake.errors import InvalidInputError, NotFoundError
 from ailake.storage.absent import AbsentTable
 from ailake.storage.draining import LOGGED_AT_KEY, logged_at
 from ailake.storage.holding import RESERVED, tags_of
+from ailake.storage.identity import COLUMN, identity_of
 from ailake.storage.journal import Journal
 from ailake.storage.lake import connect_database
 from ailake.storage.locks import DECAY, exclusive
@@ -113,7 +114,8 @@ def logged_by(store: Store, version: int, moment: datetime) -> pa.Table:
         moment: When.
     """
     dataset = store.episodic.snapshot()
-    late = [dataset.schema.empty_table()]
+    late = [dataset.checkout_version(version).schema.empty_table()]
+    vector = late[0].schema.field(COLUMN).type
     for found in versions(store.episodic):
         if found.version <= version or found.created_at > moment + _DRAINED_WITHIN:
             continue
@@ -124,6 +126,8 @@ def logged_by(store: Store, version: int, moment: datetime) -> pa.Table:
         in_time = logged_at(recorded) <= nanoseconds(moment)
         if in_time.any():
             drained = dataset.checkout_version(found.version)
+            if drained.schema.field(COLUMN).type != vector:
+                break  # Another embedder's from here on.
             rows = drained.to_table(filter=f"_row_created_at_version = {found.version:d}")
             late.append(rows.filter(pa.array(in_time)))
     return pa.concat_tables(late, promote_options="default")
@@ -139,6 +143,8 @@ def view(store: Store, at: Mapping[str, int], *, logged: pa.Table | None = None)
     """
     options = store.episodic.storage_options
     database = connect_database(store.location, options)
+    episodic = store.episodic.snapshot().checkout_version(at["episodic"])
+    identity = identity_of(episodic.schema)
     tables: dict[str, Table] = {}
     for name in TABLES:
         if name in at:
@@ -146,11 +152,11 @@ def view(store: Store, at: Mapping[str, int], *, logged: pa.Table | None = None)
             handle.checkout(at[name])
             tables[name] = Table(handle, storage_options=options, pinned=True)
         else:
-            tables[name] = AbsentTable(name, dim=store.embedder.dim, embedder_id=store.embedder.id)
+            tables[name] = AbsentTable(name, dim=identity.dim, embedder_id=identity.id)
     journal = Journal(tables["accesses"])
     return Store(
         store.location,
-        store.embedder,
+        identity,
         tables,
         journal,
         read_only=True,

@@ -28,7 +28,7 @@ def rebuild_indexes(table: "Table") -> tuple[str, ...]:
     known = None if ours is None else ours.measured
     for index in described:
         if known is not None and index.name == VECTOR_INDEX:
-            _rebuild_own(table, known)
+            rebuild_own(table, known)
         elif "Vector" in index.type_url:
             _rebuild_vectors(table, index)
         else:
@@ -36,10 +36,11 @@ def rebuild_indexes(table: "Table") -> tuple[str, ...]:
     return tuple(str(index.name) for index in described)
 
 
-def _rebuild_own(table: "Table", known: Measured) -> None:
+def rebuild_own(table: "Table", known: Measured) -> None:
     """Build the index that policy chose anew, and measure it as it was measured."""
     if not table.snapshot().count_rows():
-        drop(table, VECTOR_INDEX)
+        if vector_index(table.snapshot()) is not None:
+            drop(table, VECTOR_INDEX)
         return
     build(table, known.kind)
     measure_and_keep(table, IndexPolicy(recall=known.goal, limit=known.limit))

@@ -3,7 +3,7 @@
 import logging
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -19,10 +19,11 @@ from ailake.core.judge import JudgeRules
 from ailake.core.log import WaitingRow
 from ailake.core.records import Scope
 from ailake.core.rows import to_pylist
-from ailake.errors import AilakeError, InvalidInputError, ReadOnlyError
+from ailake.errors import AilakeError, EmbedderMismatchError, InvalidInputError, ReadOnlyError
 from ailake.storage import decisions
 from ailake.storage.draining import committing, settle, settle_logged, settle_stale
 from ailake.storage.held import HeldScopes
+from ailake.storage.identity import COLUMN, EmbedderIdentity, identity_of
 from ailake.storage.indexes import keep_current
 from ailake.storage.journal import MANY_BUFFERED, Journal
 from ailake.storage.keys import Keys
@@ -41,14 +42,6 @@ logger = logging.getLogger(__name__)
 # waits for it.
 MANY_WAITING = 1_000
 MAX_WAITING = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class EmbedderIdentity:
-    """Which embedder a lake was made with: its id and the length of its vectors."""
-
-    id: str
-    dim: int
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -83,6 +76,8 @@ class Store:
     drainer: Drainer = field(init=False)
     recorder: Recorder = field(default_factory=Recorder)
     _without_logged: int = 0
+    _checked: int = 0
+    _vectors: int | None = None
     _incarnations: tuple[int, ...] = ()
     _logged_then: tuple[WaitingRow, ...] = field(init=False)
     _many: int = 0
@@ -140,13 +135,24 @@ class Store:
             self._without_logged = int(dataset.version)
         return view
 
+    def keys_view(self) -> ReadView:
+        """Return the present rows for looking up ids and keys, whatever embedder's they are."""
+        return self._rows_view(self.episodic.snapshot(), (), NO_ENTRIES, checked=False)
+
     def _rows_view(
-        self, dataset: lance.LanceDataset, logged: tuple[WaitingRow, ...], entries: Entries
+        self,
+        dataset: lance.LanceDataset,
+        logged: tuple[WaitingRow, ...],
+        entries: Entries,
+        *,
+        checked: bool = True,
     ) -> ReadView:
         # Passages are written before their memories.
         passages = self.tables["passages"].snapshot()
         if self._incarnations != self._found_incarnations():
             self._hold_nothing()
+        if checked:
+            self._check_embedder(dataset)
         return ReadView(
             dataset,
             keys=self.keys,
@@ -162,14 +168,19 @@ class Store:
         self.keys = Keys()
         self.held = HeldScopes(dim=self.embedder.dim, budget=self.recall_bytes)
         self.weights = WeightLists(dim=self.embedder.dim, budget=self.recall_bytes)
-        self._without_logged = 0
+        self._without_logged = self._checked = 0
         self._incarnations = self._found_incarnations()
 
     def _found_incarnations(self) -> tuple[int, ...]:
         return tuple(table.incarnation for table in self.tables.values())
 
     def make_room(self) -> None:
-        """Wait for a drain where too much is in the log; ask before anything is logged."""
+        """Wait for a drain where too much is in the log; ask before anything is logged.
+
+        Raises:
+            EmbedderMismatchError: See ``check_embedder``.
+        """
+        self.check_embedder()
         if self.log is not None and len(self.log) > MAX_WAITING:
             self.settle()
 
@@ -221,10 +232,41 @@ class Store:
             self.drainer.wake(at_once=len(self.journal) > MANY_BUFFERED)
         return noted
 
-    def committing(self) -> AbstractContextManager[None]:
-        """Hold the lake's write lock, with the log of all processes drained."""
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        """Hold the lake's write lock, with the log of all processes drained.
+
+        Raises:
+            EmbedderMismatchError: See ``check_embedder``.
+        """
         self.journal.flush()
-        return committing(self)
+        with committing(self):
+            self.check_embedder()
+            yield
+
+    def check_embedder(self) -> None:
+        """Refuse to go on where the lake has the vectors of another embedder by now.
+
+        Raises:
+            EmbedderMismatchError: It has.
+        """
+        self._check_embedder(self.episodic.snapshot())
+
+    def _check_embedder(self, dataset: lance.LanceDataset) -> None:
+        if self._checked == dataset.version:
+            return
+        present = identity_of(dataset.schema)
+        if present != self.embedder:
+            raise EmbedderMismatchError(
+                f"{self.location.uri} was opened with embedder {self.embedder.id!r} "
+                f"({self.embedder.dim} dimensions), and its memories have been embedded anew with "
+                f"{present.id!r} ({present.dim}) since: connect again"
+            )
+        # Made anew twice, they are the same embedder's again; what is held may not be.
+        column = int(dataset.lance_schema.field(COLUMN).id())
+        if self._vectors not in {None, column}:
+            self._hold_nothing()
+        self._checked, self._vectors = int(dataset.version), column
 
     def settle(self) -> None:
         """Return when what was logged so far, by whatever process, is committed."""

@@ -1,4 +1,4 @@
-"""``ailake purge``, and the script for a request: what is asked, told and refused."""
+"""``ailake purge`` and ``ailake reembed``, and their scripts: what is asked, told and refused."""
 
 import json
 import runpy
@@ -14,7 +14,8 @@ import ailake
 from ailake.cli import main
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
-SCRIPT = Path(__file__).parents[1] / "jobs" / "purge.py"
+SCRIPTS = Path(__file__).parents[1] / "jobs"
+SCRIPT = SCRIPTS / "purge.py"
 
 Run = Callable[..., str]
 
@@ -84,3 +85,22 @@ def test_the_script_of_a_purge(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delenv("AILAKE_URI")
     assert "give the lake's URI" in run(script, code=2)
     assert len(SCRIPT.read_text().splitlines()) <= 40
+
+
+def test_reembed_on_the_command_line(run: Run, uri: str) -> None:
+    planned = json.loads(run(main, "reembed", "--embedder", "hashing:8", "--dry-run", "--json"))
+    assert (planned["rows"], planned["dim_before"], planned["dim_after"]) == (4, 16, 8)
+    told = run(main, "reembed", "--embedder", "hashing:8", "--no-progress")
+    assert "reembed: 4 memories from hashing-v1-16 (16 dimensions) to hashing-v1-8 (8)" in told
+    assert "batch_size: got 0" in run(
+        main, "reembed", "--embedder", "hashing", "--batch-size", "0", code=2
+    )
+    script = SCRIPTS / "reembed.py"
+
+    def call() -> None:
+        runpy.run_path(str(script), run_name="__main__")
+
+    done = json.loads(run(call, uri, "--embedder", "hashing:24"))
+    assert done == {"job": "reembed", "rows": 4, "embedded": 4, "embedder": "hashing-v1-24"}
+    assert len(script.read_text().splitlines()) <= 40
+    assert ids(uri) == ["0", "1", "2", "3"]
