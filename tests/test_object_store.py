@@ -17,7 +17,7 @@ import ailake
 from ailake import InvalidInputError
 from ailake.clock import utc_now
 from ailake.core.schema import TABLES
-from ailake.maintenance import IndexJob, MaintainJob, MemoryDecayJob, PurgeJob
+from ailake.maintenance import IndexJob, MaintainJob, MemoryDecayJob, PurgeJob, ReembedJob
 from ailake.storage.compaction import orphan_files, sweep
 from ailake.storage.destination import destination
 from ailake.storage.location import Location
@@ -311,3 +311,25 @@ def test_the_command_line_there(options: dict[str, str], tmp_path: Path) -> None
     run("remember", "tea", "--embedder", "hashing:16", env=keys)
     report = json.loads(run("maintain", *given, "--json", env={}))
     assert report["decay"]["rows"] == 1
+
+
+def test_another_embedder_on_an_object_store(options: dict[str, str]) -> None:
+    uri = "s3://lakes/e/lake"
+    text = " ".join(f"Sentence number {n} is about coffee." for n in range(40))
+    with ailake.connect(uri, embedder="hashing:16", storage_options=options) as lake:
+        items = [{"text": "tea", "id": "t"}, {"text": text, "id": "long"}]
+        lake.memory(agent_id="a").remember_many(items, now=NOW)
+        lake.tag("old")
+        report = ReembedJob(lake, embedder="hashing:24").run(NOW)
+        assert (report.rows, report.embedded, report.dim_after) == (2, 2 + 3, 24)
+        with pytest.raises(ailake.EmbedderMismatchError, match="embedded anew"):
+            lake.memory(agent_id="a").recall("tea", now=NOW)
+    with ailake.connect(uri, storage_options=options) as lake:
+        assert lake.embedder_id == "hashing-v1-24"
+        memory = lake.memory(agent_id="a")
+        assert memory.recall("tea", limit=1, now=NOW)[0].id == "t"
+        hit = memory.recall("Sentence number 39 is about coffee.", limit=1, now=NOW)[0]
+        assert "39" in (hit.passage or "")
+        assert lake.at("old").memory(agent_id="a").recall("tea", limit=1, now=NOW)[0].id == "t"
+        assert [*lake.verify(now=NOW), *lake.ledger().verify()] == []
+    assert not LanceFileSession(uri, options).list("_ailake")
