@@ -53,6 +53,7 @@ def ids(uri: str) -> list[str]:
         return [one.id for one in lake.memory("a").list(now=NOW)]
 
 
+@pytest.mark.slow
 def test_purge_on_the_command_line(run: Run, uri: str) -> None:
     plan = json.loads(run(main, "purge", "1", "--dry-run", "--json"))
     assert (plan["ids"], plan["tags"], plan["dry_run"]) == (["1"], ["held"], True)

@@ -113,6 +113,7 @@ def needles(tmp_path: Path) -> dict[str, bytes]:
     return {name: word.encode() for name, word in WORDS.items()} | spelt
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_a_scope(
     filled: ailake.Lake, needles: dict[str, bytes], tmp_path: Path
 ) -> None:

@@ -25,6 +25,7 @@ from ailake.maintenance import (
 )
 from ailake.storage import reembedding
 from ailake.storage.identity import identity_of, named_in
+from ailake.storage.reembedding import switch
 from ailake.storage.staging import PLACE
 from ailake.storage.switching import refuse_half_switched, switch_vectors
 
@@ -89,6 +90,7 @@ def made_with(path: Path, embedder: Any) -> ailake.Lake:
     return ailake.connect(path, embedder=embedder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [24, 16])
 def test_a_lake_is_as_if_made_with_the_other_embedder(tmp_path: Path, dim: int) -> None:
     with ailake.connect(tmp_path / "lake", embedder="hashing:16") as lake:
@@ -285,6 +287,7 @@ def test_the_past_keeps_its_vectors(uri: Path) -> None:
         assert lake.at(utc_now()).embedder_id == "counting-24"
 
 
+@pytest.mark.slow
 def test_measured_indexes_are_built_anew_and_compaction_drops_old_vectors(tmp_path: Path) -> None:
     with ailake.connect(tmp_path / "lake", embedder="hashing:16") as lake:
         memory = lake.memory("a")
@@ -332,3 +335,21 @@ def test_one_who_can_only_read_a_half_switched_lake_is_told(lake: ailake.Lake) -
     half = schemas["passages"].with_metadata({"ailake.embedder_id": "other"})
     with pytest.raises(EmbedderMismatchError, match="half-way to embedder 'hashing-v1-64'"):
         refuse_half_switched(schemas | {"passages": half}, lake.uri)
+
+
+def test_what_is_written_last_is_embedded_before_the_switch(
+    uri: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = LONG.replace("coffee", "milk")
+    with ailake.connect(uri) as lake, ailake.connect(uri) as other:
+
+        def written_first(*given: Any, **options: Any) -> None:
+            other.memory("a").remember_many([{"text": late, "id": "late"}], now=NOW)
+            switch(*given, **options)
+
+        monkeypatch.setattr(reembed, "switch", written_first)
+        assert ReembedJob(lake, embedder=Counting()).run(NOW).mended == 0
+    with ailake.connect(uri, embedder=Counting()) as lake:
+        assert vectors(lake) == expected(lake, HashingEmbedder(24))
+        assert all(any(one) for one in vectors(lake, "passages").values())
+        assert "late 1" in vectors(lake, "passages")
