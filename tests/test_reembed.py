@@ -1,11 +1,14 @@
 """ReembedJob: other vectors, of another length, in one switch; nothing lost, nothing mixed."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
@@ -23,11 +26,12 @@ from ailake.maintenance import (
     ReembedJob,
     reembed,
 )
-from ailake.storage import reembedding
+from ailake.storage import reembedding, switching
 from ailake.storage.identity import identity_of, named_in
+from ailake.storage.locks import exclusive
 from ailake.storage.reembedding import switch
 from ailake.storage.staging import PLACE
-from ailake.storage.switching import refuse_half_switched, switch_vectors
+from ailake.storage.switching import NEXT, refuse_half_switched, switch_vectors
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 LONG = " ".join(f"Sentence number {n} is about coffee." for n in range(40))
@@ -307,6 +311,37 @@ def test_measured_indexes_are_built_anew_and_compaction_drops_old_vectors(tmp_pa
         assert copy.rows >= 400
     with ailake.connect(tmp_path / "copy", embedder=Counting()) as lake:
         assert vectors(lake) == before
+
+
+def test_who_opens_a_lake_while_it_is_switched_finds_the_new_embedder(
+    uri: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[ailake.Lake] = []
+    threads: list[Thread] = []
+
+    def begin(*given: Any, **options: Any) -> None:
+        """Let another open the lake, up to where it waits for the write lock."""
+        waits = Event()
+
+        def waiting(*lock: Any) -> AbstractContextManager[None]:
+            waits.set()
+            return exclusive(*lock)
+
+        monkeypatch.setattr(switching, "exclusive", waiting)
+        lake.store.episodic.fresh().add_columns(pa.schema([pa.field(NEXT, pa.float16())]))
+        threads.append(Thread(target=lambda: opened.append(ailake.connect(uri))))
+        threads[0].start()
+        assert waits.wait(60)
+        switch_vectors(*given, **options)
+
+    with ailake.connect(uri) as lake:
+        monkeypatch.setattr(reembedding, "switch_vectors", begin)
+        ReembedJob(lake, embedder="hashing:24").run(NOW)
+        threads[0].join()
+    with opened[0] as late:
+        assert late.embedder_id == "hashing-v1-24"
+        assert vectors(late) == expected(late, HashingEmbedder(24))
+        assert late.memory("a").recall("tea", now=NOW).exact
 
 
 def test_an_empty_lake(tmp_path: Path) -> None:

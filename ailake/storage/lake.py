@@ -188,6 +188,8 @@ def open_store(
         refuse_half_switched(schemas, location.uri)
     else:
         complete_switch(tables, location, storage_options)
+        # Another process may have been switching over until just now.
+        identity = identity_of(tables["episodic"].handle.schema)
     for table in tables.values():
         _bring_up_to_date(table, location, migrate=migrate and not read_only)
         _check_columns(table, identity)
