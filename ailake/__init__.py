@@ -47,6 +47,7 @@ from ailake.rerankers import CrossEncoderReranker
 
 if TYPE_CHECKING:
     from ailake.backup import BackupReport, restore_lake
+    from ailake.connecting import connect
     from ailake.core.extraction import FactExtractor
     from ailake.core.judge import Candidate, JudgeRules, MemoryItem, Verdict, containment, judge
     from ailake.core.knowledge import InMemoryKnowledgeGraph, KnowledgeGraph
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from ailake.facts import Facts
     from ailake.graph import LanceKnowledgeGraph
     from ailake.hits import Hits
-    from ailake.lake import Lake, LakeStats, connect
+    from ailake.lake import Lake, LakeStats
     from ailake.memory import AsyncMemory, Memory
     from ailake.reading import AsyncMemoryReader
 
@@ -158,7 +159,7 @@ _LATE = {
     "ReviewVerdict": "ailake.core.reviewing",
     "Reviewer": "ailake.core.reviewing",
     "Verdict": "ailake.core.judge",
-    "connect": "ailake.lake",
+    "connect": "ailake.connecting",
     "containment": "ailake.core.judge",
     "judge": "ailake.core.judge",
     "restore_lake": "ailake.backup",

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from kept import KEEP
 from lancedb.index import IvfSq
 from leftovers import files, holding, indexed_rows, spelled
 
@@ -361,3 +362,24 @@ def test_ids_and_a_scope_are_both_terms(lake: ailake.Lake, memory: ailake.Memory
     assert PurgeJob(lake, scope=memory.scope, ids="t").run(NOW).rows == 1
     with pytest.raises(InvalidInputError, match="naive"):
         PurgeJob(lake, ids="t").run(datetime(2026, 1, 1))  # noqa: DTZ001
+
+
+def test_a_purged_memory_leaves_what_others_said_of_its_facts(
+    tmp_path: Path,
+) -> None:
+    """The same fact of another memory stays, and what had lost is believed again."""
+    with ailake.connect(tmp_path, embedder="hashing:16", judge_rules=KEEP) as lake:
+        memory, facts = lake.memory("a"), lake.facts("a")
+        for name in ("one", "two", "three"):
+            memory.remember(f"text {name}", id=name, now=NOW)
+        since, later = NOW - 9 * DAY, NOW - 5 * DAY
+        for source, home, begin in (
+            ("one", "Oslo", since), ("two", "Rome", later), ("three", "Oslo", since),
+        ):  # fmt: skip
+            fact = ailake.FactTriple("Ana", "lives_in", home, begin, source_memory_id=source)
+            facts.assert_([fact], now=NOW)
+        PurgeJob(lake, ids=["two", "one"]).run(NOW)
+        (left,) = facts.find("Ana", now=NOW)
+        assert (left.object, left.valid_from, left.valid_to) == ("Oslo", since, None)
+        assert left.source_memory_id == "three"
+        assert lake.verify() == ()

@@ -14,6 +14,7 @@ from ailake.core.passages import Passage, split
 from ailake.embed import Embedder, embed_documents, is_long, resolve_embedder, window_of
 from ailake.errors import InvalidInputError
 from ailake.lake import Lake
+from ailake.maintenance.runs import recorded
 from ailake.progress import progress_bar
 from ailake.storage.identity import EmbedderIdentity
 from ailake.storage.locks import JOBS, exclusive
@@ -91,7 +92,9 @@ class ReembedJob:
         chosen = resolve_embedder(embedder)
         self._identity = EmbedderIdentity(chosen.id, chosen.dim)
         self._how = _How(chosen, batch_size)
+        self.options = {"dim": chosen.dim, "batch_size": batch_size}
 
+    @recorded("reembed")
     def run(
         self, now: datetime | None = None, *, dry_run: bool = False, progress: bool = False
     ) -> ReembedReport:
@@ -118,7 +121,7 @@ class ReembedJob:
         done, mended = Progress(lambda _: None), 0
         if not dry_run:
             with (
-                exclusive(store.location.root, JOBS),
+                exclusive(store.place, JOBS),
                 progress_bar("embedding", total=rows, shown=progress) as done.advance,
             ):
                 mended = self._apply(done)

@@ -16,11 +16,12 @@ import pyarrow.compute as pc
 
 from ailake.core.erasure import Target, with_ancestors
 from ailake.core.filters import TRUE, Predicate, parse_where
+from ailake.core.records import Scope
 from ailake.core.schema import SCOPE_COLUMNS, filter_kinds, table_spec
 from ailake.core.specs import Erasure, TableSpec
 from ailake.errors import ConflictError
+from ailake.storage import fact_removal, memories
 from ailake.storage import log as logs
-from ailake.storage import memories
 from ailake.storage.filters import to_sql
 from ailake.storage.holding import RESERVED, abandoned_holds, drop_holds, tags_of
 from ailake.storage.ledger import LEDGER, told_before
@@ -100,11 +101,22 @@ def drop_tags(store: "Store", names: Collection[str]) -> None:
 
 def delete_rows(store: "Store", plan: PurgePlan, *, now: datetime) -> None:
     """Delete the rows of a plan, under the write lock; the ledger is told of the memories."""
+    if plan.target.ids is not None:
+        # First, while rows still tell which facts these memories spoke of: what others said of
+        # the same stays. Of a scope nothing does.
+        fact_removal.remove(store, _by_scope(plan.memories), now=now)
     for name, found in plan.rows.items():
         for start in range(0, len(found), _AT_ONCE):
             store.tables[name].delete_rows(found[start : start + _AT_ONCE])
     remove_rows(store, plan.memories, now=now)
     store.journal.begin_anew()
+
+
+def _by_scope(rows: pa.Table) -> dict[Scope, set[str]]:
+    found: dict[Scope, set[str]] = {}
+    for row in rows.select(["chunk_id", *SCOPE_COLUMNS]).to_pylist():
+        found.setdefault(memories.scope_of(row), set()).add(row["chunk_id"])
+    return found
 
 
 def remove_damaged(paths: Collection[Path]) -> None:
