@@ -162,8 +162,8 @@ def test_errors_are_those_of_the_method(lake: ailake.Lake, memory: Memory) -> No
 
 def test_what_is_no_verb_is_refused_and_named(lake: ailake.Lake, memory: Memory) -> None:
     listed = (
-        "its verbs are add_messages, count, forget, get, history, list, recall, recall_filtered, "
-        "remember, remember_many, restore, touch, update; all else is at .sync"
+        "its verbs are add_messages, count, decisions, forget, get, history, list, recall, "
+        "recall_filtered, remember, remember_many, restore, touch, update; all else is at .sync"
     )
     for name in ("recal", "scope", "store", "aio", "_read"):
         with pytest.raises(AttributeError, match=f"^AsyncMemory has no '{name}': {listed}$"):

@@ -12,7 +12,11 @@ from ailake.core.judge.lexicon import lexicon
 _RUNS = re.compile("[a-z]+")
 _DIGITS = re.compile(r"\d")
 
-# Words of these endings, and of the lists, may be compared in another form than they are written.
+# Words of these lists and endings may be left out, or compared in another form than written.
+_COMPARED_OTHERWISE = (
+    "articles", "same", "kinds", "participles", "present", "past", "relatives",
+)  # fmt: skip
+_REWRITTEN = ("there", "and", "be", "being", "by", "was")
 _CHANGING = ("ing", "ed", "ly")
 
 
@@ -60,7 +64,8 @@ def _deniers() -> frozenset[str]:
 
 @cache
 def _listed() -> frozenset[str]:
-    lists = (lexicon("english"), lexicon("quantities"))
+    english = lexicon("english")
+    lists = [lexicon("quantities"), *(english[name] for name in _COMPARED_OTHERWISE), _REWRITTEN]
     return frozenset(run for words in lists for one in _strings(words) for run in runs_of(one))
 
 
