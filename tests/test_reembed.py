@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from kept import KEEP
 from numpy.typing import NDArray
 
 import ailake
@@ -32,6 +34,8 @@ from ailake.storage.locks import exclusive
 from ailake.storage.reembedding import switch
 from ailake.storage.staging import PLACE
 from ailake.storage.switching import NEXT, refuse_half_switched, switch_vectors
+
+connect = partial(ailake.connect, judge_rules=KEEP)
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 LONG = " ".join(f"Sentence number {n} is about coffee." for n in range(40))
@@ -89,15 +93,15 @@ def expected(lake: ailake.Lake, embedder: HashingEmbedder) -> dict[str, list[flo
 
 def made_with(path: Path, embedder: Any) -> ailake.Lake:
     """Return a lake of the same memories that had that embedder from the beginning."""
-    with ailake.connect(path, embedder=embedder) as lake:
+    with connect(path, embedder=embedder) as lake:
         fill(lake)
-    return ailake.connect(path, embedder=embedder)
+    return connect(path, embedder=embedder)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dim", [24, 16])
 def test_a_lake_is_as_if_made_with_the_other_embedder(tmp_path: Path, dim: int) -> None:
-    with ailake.connect(tmp_path / "lake", embedder="hashing:16") as lake:
+    with connect(tmp_path / "lake", embedder="hashing:16") as lake:
         fill(lake)
         lake.flush()
         before = rows(lake)
@@ -110,7 +114,7 @@ def test_a_lake_is_as_if_made_with_the_other_embedder(tmp_path: Path, dim: int) 
         assert report.rows == len(before) == 6
         assert report.embedded == 6 + lake.store.tables["passages"].snapshot().count_rows()
     with (
-        ailake.connect(tmp_path / "lake", embedder=Counting(dim)) as lake,
+        connect(tmp_path / "lake", embedder=Counting(dim)) as lake,
         made_with(tmp_path / "other", Counting(dim)) as other,
     ):
         assert rows(lake) == before
@@ -138,19 +142,19 @@ def test_a_lake_is_as_if_made_with_the_other_embedder(tmp_path: Path, dim: int) 
         assert lake.memory("a").recall("galangal", limit=1, now=NOW)[0].text == "galangal"
     assert not (tmp_path / "lake" / PLACE).exists()
     with pytest.raises(EmbedderMismatchError, match="the lake was made with embedder 'counting"):
-        ailake.connect(tmp_path / "lake", embedder="hashing:16")
+        connect(tmp_path / "lake", embedder="hashing:16")
 
 
 @pytest.fixture
 def uri(tmp_path: Path) -> Path:
-    with ailake.connect(tmp_path / "lake", embedder="hashing:16") as lake:
+    with connect(tmp_path / "lake", embedder="hashing:16") as lake:
         fill(lake)
     return tmp_path / "lake"
 
 
 def test_what_was_embedded_is_not_embedded_again(uri: Path) -> None:
     failing = Counting(most=5)
-    with ailake.connect(uri) as lake:
+    with connect(uri) as lake:
         found = [(hit.id, hit.score) for hit in lake.memory("a").recall("tea", now=NOW)]
         planned = ReembedJob(lake, embedder=failing).run(NOW, dry_run=True)
         assert (planned.rows, planned.embedded, planned.dim_after) == (6, 0, 24)
@@ -166,14 +170,14 @@ def test_what_was_embedded_is_not_embedded_again(uri: Path) -> None:
 
 
 def test_another_embedder_takes_nothing_over(uri: Path) -> None:
-    with ailake.connect(uri) as lake:
+    with connect(uri) as lake:
         with pytest.raises(OSError, match="the model is gone"):
             ReembedJob(lake, embedder=Counting(24, most=5), batch_size=1).run(NOW)
         assert ReembedJob(lake, embedder=Counting(8)).run(NOW).embedded == 9
 
 
 def test_a_purge_takes_what_waits_for_a_switch(uri: Path) -> None:
-    with ailake.connect(uri) as lake:
+    with connect(uri) as lake:
         with pytest.raises(OSError, match="the model is gone"):
             ReembedJob(lake, embedder=Counting(most=5), batch_size=1).run(NOW)
         assert (uri / PLACE).exists()
@@ -182,7 +186,7 @@ def test_a_purge_takes_what_waits_for_a_switch(uri: Path) -> None:
 
 
 def test_open_handles_are_told(uri: Path) -> None:
-    with ailake.connect(uri) as lake, ailake.connect(uri) as other:
+    with connect(uri) as lake, ailake.connect(uri) as other:
         memory, reader = other.memory("a"), other.read([ailake.Scope("a")])
         assert memory.recall("tea", now=NOW).exact
         ReembedJob(lake, embedder=Counting(16)).run(NOW)
@@ -199,18 +203,18 @@ def test_open_handles_are_told(uri: Path) -> None:
             with pytest.raises(EmbedderMismatchError, match="embedded anew with 'counting-16'"):
                 verb()
         assert other.scan("episodic").collect().height == 6
-    with ailake.connect(uri, embedder=Counting(16)) as lake:
+    with connect(uri, embedder=Counting(16)) as lake:
         assert lake.memory("a").count({"chunk_text": "rum"}, now=NOW) == 0
 
 
 def test_a_handle_whose_embedder_comes_back_holds_no_old_vectors(uri: Path) -> None:
-    with ailake.connect(uri) as stale:
+    with connect(uri) as stale:
         memory = stale.memory("a")
         before = [hit.id for hit in memory.recall("tea", now=NOW)]
         held = stale.store.held
-        with ailake.connect(uri) as lake:
+        with connect(uri) as lake:
             ReembedJob(lake, embedder=Counting(8)).run(NOW)
-        with ailake.connect(uri, embedder=Counting(8)) as lake:
+        with connect(uri, embedder=Counting(8)) as lake:
             ReembedJob(lake, embedder="hashing:16").run(NOW)
         assert [hit.id for hit in memory.recall("tea", now=NOW)] == before
         assert stale.store.held is not held
@@ -219,7 +223,7 @@ def test_a_handle_whose_embedder_comes_back_holds_no_old_vectors(uri: Path) -> N
 def test_what_others_write_meanwhile_is_caught_up_with(
     uri: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with ailake.connect(uri) as lake, ailake.connect(uri) as other:
+    with connect(uri) as lake, ailake.connect(uri) as other:
         memory, embedder = other.memory("a"), Counting()
         embed = embedder.embed_documents
 
@@ -234,7 +238,7 @@ def test_what_others_write_meanwhile_is_caught_up_with(
         monkeypatch.setattr(embedder, "embed_documents", meanwhile)
         report = ReembedJob(lake, embedder=embedder, batch_size=2).run(NOW)
         assert report.mended == 0
-    with ailake.connect(uri, embedder=Counting()) as lake:
+    with connect(uri, embedder=Counting()) as lake:
         memory = lake.memory("a")
         assert vectors(lake) == expected(lake, HashingEmbedder(24))
         assert {"rum", "ginger", "cocoa"} <= {row["chunk_text"] for row in rows(lake)}
@@ -251,7 +255,7 @@ def test_what_was_logged_before_and_stored_after_the_switch(
     """Its vector is the old embedder's: it is never taken for one of the new one's."""
     # So that a short text for the old embedder is a long one for the new.
     late = "The cellar holds rum. " * 6
-    with ailake.connect(uri) as lake, ailake.connect(uri) as other:
+    with connect(uri) as lake, ailake.connect(uri) as other:
         real = switch_vectors
 
         def logged_first(*given: Any, **options: Any) -> None:
@@ -263,7 +267,7 @@ def test_what_was_logged_before_and_stored_after_the_switch(
             monkeypatch.setattr(reembed, "mend", lambda *_, **__: 0)
         report = ReembedJob(lake, embedder=Counting(16, window=50)).run(NOW)
         assert report.mended == (0 if killed else 1)
-    with ailake.connect(uri, embedder=Counting(16, window=50)) as lake:
+    with connect(uri, embedder=Counting(16, window=50)) as lake:
         if killed:
             (hit,) = lake.memory("a").recall(late, where={"chunk_id": "late"}, now=NOW)
             assert hit.distance == 1.0
@@ -278,11 +282,11 @@ def test_what_was_logged_before_and_stored_after_the_switch(
 
 
 def test_the_past_keeps_its_vectors(uri: Path) -> None:
-    with ailake.connect(uri) as lake:
+    with connect(uri) as lake:
         lake.tag("old")
         found = [(hit.id, hit.distance) for hit in lake.memory("a").recall("tea 3", now=NOW)]
         ReembedJob(lake, embedder=Counting()).run(NOW)
-    with ailake.connect(uri, embedder=Counting()) as lake:
+    with connect(uri, embedder=Counting()) as lake:
         past = lake.at("old")
         assert past.embedder_id == "hashing-v1-16"
         assert [
@@ -293,13 +297,13 @@ def test_the_past_keeps_its_vectors(uri: Path) -> None:
 
 @pytest.mark.slow
 def test_measured_indexes_are_built_anew_and_compaction_drops_old_vectors(tmp_path: Path) -> None:
-    with ailake.connect(tmp_path / "lake", embedder="hashing:16") as lake:
+    with connect(tmp_path / "lake", embedder="hashing:16") as lake:
         memory = lake.memory("a")
         memory.remember_many([{"text": f"tea {n}", "id": str(n)} for n in range(400)], now=NOW)
         policy = ailake.IndexPolicy(min_bytes=0, limit=50, sample=4)
         IndexJob(lake, policy=policy).run(NOW)
         ReembedJob(lake, embedder=Counting()).run(NOW)
-    with ailake.connect(tmp_path / "lake", embedder=Counting()) as lake:
+    with connect(tmp_path / "lake", embedder=Counting()) as lake:
         (index,) = (one for one in lake.stats().tables[-1].indexes if one.recall is not None)
         assert (index.indexed_rows, index.unindexed_rows) == (400, 0)
         before = vectors(lake)
@@ -309,7 +313,7 @@ def test_measured_indexes_are_built_anew_and_compaction_drops_old_vectors(tmp_pa
         assert lake.memory("a").recall("tea 7", limit=1, now=NOW)[0].id == "7"
         copy = lake.backup(tmp_path / "copy")
         assert copy.rows >= 400
-    with ailake.connect(tmp_path / "copy", embedder=Counting()) as lake:
+    with connect(tmp_path / "copy", embedder=Counting()) as lake:
         assert vectors(lake) == before
 
 
@@ -329,12 +333,12 @@ def test_who_opens_a_lake_while_it_is_switched_finds_the_new_embedder(
 
         monkeypatch.setattr(switching, "exclusive", waiting)
         lake.store.episodic.fresh().add_columns(pa.schema([pa.field(NEXT, pa.float16())]))
-        threads.append(Thread(target=lambda: opened.append(ailake.connect(uri))))
+        threads.append(Thread(target=lambda: opened.append(connect(uri))))
         threads[0].start()
         assert waits.wait(60)
         switch_vectors(*given, **options)
 
-    with ailake.connect(uri) as lake:
+    with connect(uri) as lake:
         monkeypatch.setattr(reembedding, "switch_vectors", begin)
         ReembedJob(lake, embedder="hashing:24").run(NOW)
         threads[0].join()
@@ -345,10 +349,10 @@ def test_who_opens_a_lake_while_it_is_switched_finds_the_new_embedder(
 
 
 def test_an_empty_lake(tmp_path: Path) -> None:
-    with ailake.connect(tmp_path / "lake", embedder="hashing:16") as lake:
+    with connect(tmp_path / "lake", embedder="hashing:16") as lake:
         report = ReembedJob(lake, embedder="hashing:8").run(NOW)
         assert (report.rows, report.embedded, report.mended) == (0, 0, 0)
-    with ailake.connect(tmp_path / "lake") as lake:
+    with connect(tmp_path / "lake") as lake:
         assert lake.embedder_id == "hashing-v1-8"
         lake.memory("a").remember("tea", now=NOW)
         assert lake.memory("a").recall("tea", now=NOW)[0].text == "tea"
@@ -376,7 +380,7 @@ def test_what_is_written_last_is_embedded_before_the_switch(
     uri: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = LONG.replace("coffee", "milk")
-    with ailake.connect(uri) as lake, ailake.connect(uri) as other:
+    with connect(uri) as lake, ailake.connect(uri) as other:
 
         def written_first(*given: Any, **options: Any) -> None:
             other.memory("a").remember_many([{"text": late, "id": "late"}], now=NOW)
@@ -384,7 +388,7 @@ def test_what_is_written_last_is_embedded_before_the_switch(
 
         monkeypatch.setattr(reembed, "switch", written_first)
         assert ReembedJob(lake, embedder=Counting()).run(NOW).mended == 0
-    with ailake.connect(uri, embedder=Counting()) as lake:
+    with connect(uri, embedder=Counting()) as lake:
         assert vectors(lake) == expected(lake, HashingEmbedder(24))
         assert all(any(one) for one in vectors(lake, "passages").values())
         assert "late 1" in vectors(lake, "passages")

@@ -1,6 +1,6 @@
 """decisions list, decisions show."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -8,7 +8,9 @@ from ailake.cli import options as o
 from ailake.cli.output import print_json, print_line, print_table
 from ailake.core.decisions import DecisionRecord
 from ailake.errors import NotFoundError
-from ailake.memory import Memory
+
+if TYPE_CHECKING:
+    from ailake.memory import Memory
 
 commands = typer.Typer(
     no_args_is_help=True, help="What the judge, reviewers and restore decided of memories, and why."
@@ -85,7 +87,7 @@ def show(
         _explain(one, texts)
 
 
-def _texts(memory: Memory, found: list[DecisionRecord]) -> dict[str, str]:
+def _texts(memory: "Memory", found: list[DecisionRecord]) -> dict[str, str]:
     """Return the texts of all memories that decisions name; what is gone has none."""
     ids = {one.memory_id for one in found} | {one.existing_id for one in found}
     ids |= {seen.id for one in found for seen in one.candidates}
