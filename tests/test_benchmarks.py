@@ -184,3 +184,14 @@ def test_judged_writes(shared: Path) -> None:
     assert all(line["broken"] == [] for line in checked)
     assert {(line["unexplained"], line["twice"]) for line in checked} == {(0, 0)}
     assert sum(line["count"] for line in lines if line["figure"] == "decisions") == 60
+
+
+def test_graph() -> None:
+    options = ("--index", "200", "--stored", "1000", "3000", "--queries", "2", "--repeats", "1")
+    lines = figures("graph.py", *options)
+    index = {line["what"]: line for line in lines if line["figure"] == "index"}
+    assert index["ours"]["stored"] == index["raw"]["stored"] == index["ours"]["mentions"]
+    assert index["raw"]["vs_raw"] == 1
+    walks = [line for line in lines if line["figure"] == "neighbors"]
+    assert [line["scopes"] for line in walks] == [1] * 4 + [3] * 4
+    assert all(0 < line["p50_ms"] <= line["p95_ms"] for line in walks)

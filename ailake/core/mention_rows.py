@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from datetime import datetime
 
+import numpy as np
 import pyarrow as pa
 
 from ailake.core.entities import EntityRef
@@ -39,11 +40,13 @@ def fresh_mentions(entries: Sequence[IndexEntry], known: ScopeGraph) -> list[Fre
     present: dict[str, set[str]] = {}
     told: set[str] = set()
     fresh: list[FreshMentions] = []
+    # Most of a batch's mentions are of few entities, and an id is a hash.
+    ids: dict[EntityRef, str] = {}
     for entry in entries:
         had = present.get(entry.fact_id)
         if had is None:
             had = present[entry.fact_id] = set(known.entities_of(entry.fact_id))
-        named = {ref.id: ref for ref in entry.refs}
+        named = {ids.get(ref) or ids.setdefault(ref, ref.id): ref for ref in entry.refs}
         news = {one: ref for one, ref in named.items() if one not in had}
         if news:
             is_told = entry.fact_id in told or entry.fact_id in known.texts
@@ -59,25 +62,23 @@ def mention_rows(
     scope: Scope, fresh: Sequence[FreshMentions], *, recorded_at: datetime
 ) -> pa.Table:
     """Return a row per mention; a fact's text stands in the first of an entry's."""
-    refs = [(one, *pair, not place) for one in fresh for place, pair in enumerate(_pairs(one))]
-    rows = len(refs)
+    counts = np.array([len(one.entities) for one in fresh], np.int64)
+    first = np.cumsum(counts) - counts
+    of_entry = pa.array(np.repeat(np.arange(len(fresh)), counts))
+    rows = len(of_entry)
+    refs = [ref for one in fresh for ref in one.entities.values()]
+    since = [one.valid_from and nanoseconds(one.valid_from) for one in fresh]
+    texts = np.full(rows, "", object)
+    texts[first] = [one.text for one in fresh]
+    scoped = zip(SCOPE_COLUMNS, astuple(scope), strict=True)
     columns: dict[str, pa.Array] = {
-        "fact_id": pa.array([one.fact_id for one, _, _, _ in refs], pa.string()),
-        **{
-            name: pa.repeat(value, rows)
-            for name, value in zip(SCOPE_COLUMNS, astuple(scope), strict=True)
-        },
-        "entity_id": pa.array([entity_id for _, entity_id, _, _ in refs], pa.string()),
-        "entity_name": pa.array([ref.name for _, _, ref, _ in refs], pa.string()),
-        "entity_type": pa.array([ref.key[1] for _, _, ref, _ in refs], pa.string()),
-        "text": pa.array([one.text if first else "" for one, _, _, first in refs], pa.string()),
-        "valid_from": pa.array(
-            [one.valid_from and nanoseconds(one.valid_from) for one, _, _, _ in refs], pa.int64()
-        ).cast(INSTANT),
+        "fact_id": pa.array([one.fact_id for one in fresh], pa.string()).take(of_entry),
+        **{name: pa.repeat(value, rows) for name, value in scoped},
+        "entity_id": pa.array([one for entry in fresh for one in entry.entities], pa.string()),
+        "entity_name": pa.array([ref.name for ref in refs], pa.string()),
+        "entity_type": pa.array([ref.key[1] for ref in refs], pa.string()),
+        "text": pa.array(texts, pa.string()),
+        "valid_from": pa.array(since, pa.int64()).cast(INSTANT).take(of_entry),
         "recorded_at": pa.repeat(pa.scalar(nanoseconds(recorded_at), INSTANT), rows),
     }
     return pa.table(columns)
-
-
-def _pairs(one: FreshMentions) -> list[tuple[str, EntityRef]]:
-    return list(one.entities.items())

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from ailake.core.indexing import (
     ALWAYS,
     KEYS,
-    MOST_BEHIND,
     TEXT_OPTIONS,
     Coverage,
     IndexKind,
@@ -77,14 +76,15 @@ def missing_indexes(table_name: str, dataset: lance.LanceDataset) -> list[IndexS
 
     One that someone has made with other options counts.
     """
-    present = {(*index.field_names, _kind(index)) for index in dataset.describe_indices()}
     wanted = ALWAYS.get(table_name, ())
-    lacking = [spec for spec in wanted if (spec.column, spec.kind) not in present]
-    # As long as an index may lack them all, there need be none.
-    too_small = any(spec.kind is IndexKind.KEY for spec in lacking) and (
-        dataset.count_rows() <= MOST_BEHIND
-    )
-    return [spec for spec in lacking if not (too_small and spec.kind is IndexKind.KEY)]
+    if not wanted:
+        return []
+    present = {(*index.field_names, _kind(index)) for index in dataset.describe_indices()}
+    missing = [spec for spec in wanted if (spec.column, spec.kind) not in present]
+    if not any(spec.least_rows for spec in missing):
+        return missing
+    rows = int(dataset.count_rows())
+    return [spec for spec in missing if spec.least_rows <= rows]
 
 
 def keep_current(table: "Table") -> bool:

@@ -1,11 +1,12 @@
 """The table ``mentions``: read scope by scope, added to and taken from in single commits."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
-from dataclasses import asdict
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import asdict, dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
+import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,18 +14,39 @@ from ailake.core.filters import parse_where
 from ailake.core.graph_walk import ScopeGraph, scope_graph
 from ailake.core.records import Scope
 from ailake.core.schema import SCOPE_COLUMNS, filter_kinds, table_spec
-from ailake.storage.table import IN_LIST
+from ailake.storage.retries import reading_again
+from ailake.storage.table import IN_LIST, read_rows
 
 if TYPE_CHECKING:
     from ailake.storage.store import Store
+    from ailake.storage.table import Table
 
 NAME = "mentions"
 
-# Some 100 bytes each are held.
+# Some 300 bytes each are held.
 HELD_MENTIONS = 2_000_000
 
 _READ = ("fact_id", "entity_id", "entity_name", "entity_type", "text", "valid_from", "recorded_at")
 _COLUMNS = tuple(column.name for column in table_spec(NAME).columns)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldGraph:
+    """The mentions of a scope as of a version of the table.
+
+    Attributes:
+        incarnation: Of the table.
+        version: Of the table.
+        parts: Its fragments, by what tells apart those whose rows differ.
+        rows: The mentions as they are stored, in the order of their writing.
+        graph: The same to be walked.
+    """
+
+    incarnation: int
+    version: int
+    parts: frozenset[Hashable]
+    rows: pa.Table
+    graph: ScopeGraph
 
 
 class HeldGraphs:
@@ -39,36 +61,62 @@ class HeldGraphs:
         self._store = store
         self._most = most
         self._lock = Lock()
-        self._held: OrderedDict[Scope, tuple[tuple[int, int], ScopeGraph]] = OrderedDict()
+        self._held: OrderedDict[Scope, HeldGraph] = OrderedDict()
 
     def of(self, scope: Scope) -> ScopeGraph:
         """Return the mentions of a scope, whoever wrote them."""
         table = self._store.tables[NAME]
-        # In this order: what is read later is never called older than it is.
-        mark = (table.version, table.incarnation)
+        # In this order: another table's version is never taken for one of the table before it.
+        dataset = table.snapshot()
+        incarnation = table.incarnation
         with self._lock:
-            held = self._held.get(scope)
-            if held is not None and held[0] == mark:
-                self._held.move_to_end(scope)
-                return held[1]
-        made = read_scope(self._store, scope)
+            known = self._held.get(scope)
+        if known is not None and known.incarnation != incarnation:
+            known = None
+        if known is None or known.version != dataset.version:
+            known = reading_again(lambda: _read(table, scope, known, incarnation))
         with self._lock:
-            self._held[scope] = mark, made
+            self._held[scope] = known
             self._held.move_to_end(scope)
             self._drop_oldest()
-        return made
+        return known.graph
 
     def _drop_oldest(self) -> None:
-        held = sum(len(graph) for _, graph in self._held.values())
+        held = sum(len(one.graph) for one in self._held.values())
         while held > self._most and len(self._held) > 1:
-            _, (_, dropped) = self._held.popitem(last=False)
-            held -= len(dropped)
+            _, dropped = self._held.popitem(last=False)
+            held -= len(dropped.graph)
 
 
-def read_scope(store: "Store", scope: Scope) -> ScopeGraph:
-    """Return the mentions of a scope from the table."""
+def _read(table: "Table", scope: Scope, known: HeldGraph | None, incarnation: int) -> HeldGraph:
+    """Return the mentions of a scope in the table's latest version.
+
+    Where only fragments were added since, only those are read.
+    """
+    dataset = table.snapshot()
     where = parse_where(asdict(scope), filter_kinds(NAME))
-    return scope_graph(store.tables[NAME].read(_READ, where))
+    parts = {_signature(one): one for one in dataset.get_fragments()}
+    if known is None or not known.parts <= parts.keys():
+        rows = read_rows(dataset, _READ, where)
+        graph = scope_graph(rows)
+        return HeldGraph(incarnation, int(dataset.version), frozenset(parts), rows, graph)
+    made = replace(known, version=int(dataset.version), parts=frozenset(parts))
+    added = [part for signature, part in parts.items() if signature not in known.parts]
+    if not added:
+        return made
+    # No index knows what is as new.
+    more = read_rows(dataset, _READ, where, fragments=added, use_scalar_index=False)
+    if not more.num_rows:
+        return made
+    rows = pa.concat_tables([known.rows, more])
+    return replace(made, rows=rows, graph=scope_graph(rows))
+
+
+def _signature(fragment: lance.LanceFragment) -> Hashable:
+    deleted = fragment.metadata.deletion_file
+    files = tuple(one.path for one in fragment.metadata.files)
+    # Each removal of rows writes a file of its own.
+    return fragment.fragment_id, files, deleted and (deleted.read_version, deleted.id)
 
 
 def append(store: "Store", rows: pa.Table) -> None:
@@ -76,6 +124,7 @@ def append(store: "Store", rows: pa.Table) -> None:
     table = store.tables[NAME]
     table.sync(table.append(rows.select(_COLUMNS)))
     table.tidy()
+    store.upkeep_soon()
 
 
 def remove(store: "Store", facts: Mapping[Scope, Collection[str]]) -> int:
@@ -88,8 +137,10 @@ def remove(store: "Store", facts: Mapping[Scope, Collection[str]]) -> int:
     ids = sorted({one for some in facts.values() for one in some})
     if not ids or not table.snapshot().count_rows():
         return 0
-    few = len(ids) <= IN_LIST
-    where = parse_where({"fact_id": {"in": ids}} if few else {}, filter_kinds(NAME))
+    named_ids: dict[str, object] = {"fact_id": {"in": ids}} if len(ids) <= IN_LIST else {}
+    # One scope's rows are found by the indexes.
+    scoped = asdict(next(iter(facts))) if len(facts) == 1 else {}
+    where = parse_where({**scoped, **named_ids}, filter_kinds(NAME))
     rows = table.read((*SCOPE_COLUMNS, "fact_id"), where, with_row_id=True)
     named = rows.filter(pc.is_in(rows["fact_id"], value_set=pa.array(ids, pa.string())))
     gone = [
