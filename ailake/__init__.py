@@ -48,6 +48,8 @@ from ailake.rerankers import CrossEncoderReranker
 if TYPE_CHECKING:
     from ailake.backup import BackupReport, restore_lake
     from ailake.connecting import connect
+    from ailake.core.entity_extraction import EntityExtractor, FallbackExtractor
+    from ailake.core.entity_rules import RulesExtractor
     from ailake.core.extraction import FactExtractor
     from ailake.core.judge import Candidate, JudgeRules, MemoryItem, Verdict, containment, judge
     from ailake.core.knowledge import InMemoryKnowledgeGraph, KnowledgeGraph
@@ -70,6 +72,7 @@ __all__ = [
     "CrossEncoderReranker",
     "Decision",
     "EmbedderMismatchError",
+    "EntityExtractor",
     "EntityRef",
     "FactAnswer",
     "FactCase",
@@ -81,6 +84,7 @@ __all__ = [
     "FactVerifier",
     "FactVersion",
     "Facts",
+    "FallbackExtractor",
     "ForgetReport",
     "GraphEdge",
     "GraphNode",
@@ -113,6 +117,7 @@ __all__ = [
     "ReviewAnswer",
     "ReviewVerdict",
     "Reviewer",
+    "RulesExtractor",
     "SchemaMismatchError",
     "Scope",
     "ScopeError",
@@ -139,12 +144,14 @@ _LATE = {
     "AsyncMemoryReader": "ailake.reading",
     "BackupReport": "ailake.backup",
     "Candidate": "ailake.core.judge",
+    "EntityExtractor": "ailake.core.entity_extraction",
     "FactAnswer": "ailake.core.verifying",
     "FactCase": "ailake.core.verifying",
     "FactExtractor": "ailake.core.extraction",
     "FactVerdict": "ailake.core.verifying",
     "FactVerifier": "ailake.core.verifying",
     "Facts": "ailake.facts",
+    "FallbackExtractor": "ailake.core.entity_extraction",
     "GreyCase": "ailake.core.reviewing",
     "Hits": "ailake.hits",
     "InMemoryKnowledgeGraph": "ailake.core.knowledge",
@@ -158,6 +165,7 @@ _LATE = {
     "ReviewAnswer": "ailake.core.reviewing",
     "ReviewVerdict": "ailake.core.reviewing",
     "Reviewer": "ailake.core.reviewing",
+    "RulesExtractor": "ailake.core.entity_rules",
     "Verdict": "ailake.core.judge",
     "connect": "ailake.connecting",
     "containment": "ailake.core.judge",

@@ -55,13 +55,18 @@ class NamedDate:
 
 def named_dates(text: str) -> list[NamedDate]:
     """Return the dates that a text names, each once, in the order of the forms above."""
-    found: dict[NamedDate, None] = {}
+    return list(dict.fromkeys(named for _, _, named in date_spans(text)))
+
+
+def date_spans(text: str) -> list[tuple[int, int, NamedDate]]:
+    """Return the same with where each begins and ends in the text, as often as it is there."""
+    found: list[tuple[int, int, NamedDate]] = []
     for form in _FORMS:
-        for match in form.finditer(text):
-            found[_named(match.groupdict())] = None
+        matches = list(form.finditer(text))
+        found += [(match.start(), match.end(), _named(match.groupdict())) for match in matches]
         # What is read is not read again in another form.
         text = form.sub(lambda match: " " * len(match.group()), text)
-    return list(found)
+    return found
 
 
 def date_evidence(text: str, days: Sequence[date]) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ailake.providers.chat import Answered, ChatModel
+    from ailake.providers.entities import OpenAIEntityExtractor
     from ailake.providers.extracting import OpenAIFactExtractor
     from ailake.providers.files import FileReviewer, export_pairs
     from ailake.providers.reviewing import OpenAIReviewer
@@ -17,6 +18,7 @@ __all__ = [
     "Answered",
     "ChatModel",
     "FileReviewer",
+    "OpenAIEntityExtractor",
     "OpenAIFactExtractor",
     "OpenAIFactVerifier",
     "OpenAIReviewer",
@@ -28,6 +30,7 @@ _LATE = {
     "Answered": "chat",
     "ChatModel": "chat",
     "FileReviewer": "files",
+    "OpenAIEntityExtractor": "entities",
     "OpenAIFactExtractor": "extracting",
     "OpenAIFactVerifier": "verifying",
     "OpenAIReviewer": "reviewing",
