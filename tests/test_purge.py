@@ -147,7 +147,7 @@ def test_nothing_is_left_of_a_scope(
     assert state(filled, STAYS) == other
     assert [one.rows for one in report.tables] == [one.rows for one in planned.tables]
     assert {one.table for one in report.tables if one.rows} == {
-        "episodic", "passages", "accesses", "facts", "verifications"
+        "episodic", "passages", "accesses", "facts", "verifications", "assertions", "decisions",
     }  # fmt: skip
     assert report.tags == planned.tags == ("held",)
     assert report.damaged == ("x.damaged",)
@@ -172,6 +172,13 @@ def cell(kind: pa.DataType, word: str) -> Any:
     return b"0" * kind.byte_width if pa.types.is_binary(kind) else 0
 
 
+# What rows say is read where the facts that a memory spoke of go back to what others said.
+MEANT = {
+    "kind": "assert", "origin": "asserted", "verdict": "supersede", "verifier": "latest_assertion",
+    "subject_type": "", "object_type": "", "valid_to": None, "retired_at": None,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("by_ids", [False, True])
 def test_every_table_of_the_registry_is_purged(
     lake: ailake.Lake, tmp_path: Path, *, by_ids: bool
@@ -181,6 +188,7 @@ def test_every_table_of_the_registry_is_purged(
     for name, spec in tables.items():
         schema = arrow_schema(name, dim=64, embedder_id=lake.embedder_id)
         row = {field.name: cell(field.type, word) for field in schema} | asdict(scope)
+        row |= {column: one for column, one in MEANT.items() if column in row}
         row[spec.memory_column] = WORDS["id"]
         lake.store.tables[name].append(pa.Table.from_pylist([row], schema=schema))
     words = {name: WORDS[name].encode() for name in ("text", "id")}
@@ -277,7 +285,8 @@ def test_a_tag_that_holds_facts_alone_is_named(lake: ailake.Lake, memory: ailake
     lake.tag("with")
     job = PurgeJob(lake, scope=Scope("gone"), confirm_tags=True)
     assert job.run(NOW, dry_run=True).tags == ("with",)
-    assert job.run(NOW).rows == 1
+    # The version, and that it was said.
+    assert job.run(NOW).rows == 2
     assert lake.tags() == ["before"]
     assert facts.find() == []
 
@@ -359,7 +368,8 @@ def test_bad_terms(lake: ailake.Lake, named: dict[str, Any], wanted: str) -> Non
 def test_ids_and_a_scope_are_both_terms(lake: ailake.Lake, memory: ailake.Memory) -> None:
     memory.remember_many([{"text": "tea", "id": "t"}], now=NOW)
     assert PurgeJob(lake, scope=Scope("other"), ids="t").run(NOW).rows == 0
-    assert PurgeJob(lake, scope=memory.scope, ids="t").run(NOW).rows == 1
+    # The memory, and what the judge decided.
+    assert PurgeJob(lake, scope=memory.scope, ids="t").run(NOW).rows == 2
     with pytest.raises(InvalidInputError, match="naive"):
         PurgeJob(lake, ids="t").run(datetime(2026, 1, 1))  # noqa: DTZ001
 

@@ -18,6 +18,7 @@ from ailake.core.forgetting import Forgotten, forgotten
 from ailake.core.records import Scope
 from ailake.core.rows import to_pylist
 from ailake.core.schema import SCOPE_COLUMNS, filter_kinds
+from ailake.storage import mentions
 from ailake.storage.assertions import ASSERTIONS, rows_of_keys, write_down, written
 from ailake.storage.exchange import exchange
 from ailake.storage.facts import FIRST_ORDINAL_KEY, FactsView, decisions
@@ -102,8 +103,22 @@ def _attempt(
         )
         for one in left
     ]  # fmt: skip
+    # First, because nobody would find them without the facts.
+    mentions.remove(store, _lost(left, plans))
     _commit(store, view, plans)
     return frozenset(version_id for plan in plans for version_id in plan.gone)
+
+
+def _lost(keys: Sequence[_Key], plans: Sequence[Forgotten]) -> dict[Scope, set[str]]:
+    """Return the facts of which no version will be left, by their scope."""
+    lost: dict[Scope, set[str]] = {}
+    for one, plan in zip(keys, plans, strict=True):
+        replaced = {version.version_id for version in plan.replaced}
+        kept = [version for version in one.versions if version.version_id not in replaced]
+        left = {version.fact_id for version in (*kept, *plan.stored)}
+        gone = {version.fact_id for version in one.versions} - left
+        lost.setdefault(one.key.scope, set()).update(gone)
+    return lost
 
 
 def _left(store: "Store", view: FactsView, keys: Collection[str], memories: Memories) -> list[_Key]:

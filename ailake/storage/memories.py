@@ -17,7 +17,7 @@ from ailake.core.remembering import EXACT_DUPLICATE, DuplicateKey, Twin
 from ailake.core.rows import RECORD_COLUMNS, as_nanoseconds, nanoseconds, record_of, to_pylist
 from ailake.core.schema import SCOPE_COLUMNS, filter_kinds
 from ailake.errors import InvalidInputError
-from ailake.storage import decisions, fact_removal, passages
+from ailake.storage import belongings, passages
 from ailake.storage.table import count_rows, read_rows
 from ailake.storage.view import FIRST_LOGGED, ReadView
 
@@ -300,6 +300,5 @@ def remove(
     store.episodic.delete_rows(row_ids)
     gone = [*rows["chunk_id"].to_pylist(), *also]
     passages.remove(store, scope, gone)
-    fact_removal.remove(store, {scope: set(gone)}, now=now)
-    decisions.remove(store, {scope: set(gone)})
+    belongings.remove(store, {scope: set(gone)}, now=now)
     store.journal.forget(scope, gone)

@@ -47,7 +47,7 @@ from ailake.core.recording import (
 )
 from ailake.core.records import Scope
 from ailake.core.rows import to_pylist
-from ailake.storage import decisions, fact_removal
+from ailake.storage import belongings
 from ailake.storage.exchange import exchange
 from ailake.storage.ledger import (
     LEDGER,
@@ -398,8 +398,7 @@ def _ends(
             gone.setdefault(intent.scope, set()).add(intent.subject_id)
     if gone:
         when = max(intent.timestamp for intent in over)
-        fact_removal.remove(store, gone, now=when)
-        decisions.remove(store, gone)
+        belongings.remove(store, gone, now=when)
     return ends_of(over, left, _ids(), source_version=told_to)
 
 

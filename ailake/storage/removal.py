@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ailake.core.records import Scope
 from ailake.core.schema import SCOPE_COLUMNS
-from ailake.storage import decisions, fact_removal
+from ailake.storage import belongings
 from ailake.storage.memories import scope_of
 from ailake.storage.passages import remove_orphans
 
@@ -28,8 +28,8 @@ _BATCH_ROWS = 131_072
 def remove_rows(store: "Store", rows: pa.Table, *, now: datetime) -> None:
     """Delete memories, under the write lock, once the ledger says so: up to 50,000 in a commit.
 
-    The facts that were taken from them go along, and what was decided of them. An error of a later
-    commit says how many are gone and how many are left.
+    The facts that were taken from them go along, what they mention, and what was decided of them.
+    An error of a later commit says how many are gone and how many are left.
 
     Args:
         store: The lake.
@@ -43,8 +43,7 @@ def remove_rows(store: "Store", rows: pa.Table, *, now: datetime) -> None:
             store.recorder.announce(store, named, now=now)
             store.episodic.delete_rows(some["_rowid"].to_pylist())
             gone = {scope: set(ids.values()) for scope, ids in named.items()}
-            fact_removal.remove(store, gone, now=now)
-            decisions.remove(store, gone)
+            belongings.remove(store, gone, now=now)
         except (OSError, RuntimeError) as error:  # RuntimeError is the engine's
             error.add_note(
                 f"{start} of {rows.num_rows} memories were removed, {rows.num_rows - start} are "
