@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from ailake.core.verifying import FactAnswer, FactCase, FactVerdict, FactVerifier
     from ailake.facts import Facts
     from ailake.graph import LanceKnowledgeGraph
+    from ailake.graph_recall import GraphAwareRecall, GraphHits, GraphMetrics
     from ailake.hits import Hits
     from ailake.lake import Lake, LakeStats
     from ailake.memory import AsyncMemory, Memory
@@ -86,7 +87,10 @@ __all__ = [
     "Facts",
     "FallbackExtractor",
     "ForgetReport",
+    "GraphAwareRecall",
     "GraphEdge",
+    "GraphHits",
+    "GraphMetrics",
     "GraphNode",
     "GraphView",
     "GreyCase",
@@ -152,6 +156,9 @@ _LATE = {
     "FactVerifier": "ailake.core.verifying",
     "Facts": "ailake.facts",
     "FallbackExtractor": "ailake.core.entity_extraction",
+    "GraphAwareRecall": "ailake.graph_recall",
+    "GraphHits": "ailake.graph_recall",
+    "GraphMetrics": "ailake.graph_recall",
     "GreyCase": "ailake.core.reviewing",
     "Hits": "ailake.hits",
     "InMemoryKnowledgeGraph": "ailake.core.knowledge",

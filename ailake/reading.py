@@ -144,11 +144,7 @@ class MemoryReader:
             # What is only logged can't be searched by words.
             self.store.settle_logged()
         hits = self._read(lambda view: recall(view, question, limit=size, exact=exact))
-        if not touch or not self.touches or self.store.read_only:
-            return hits
-        met = [(hit.scope, hit.id) for hit in hits]
-        counted = self.store.note_accesses(met, AccessEvent.RECALL, now=instant)
-        return replace(hits, counted=counted)
+        return noted(self, hits, now=instant) if touch else hits
 
     def recall_filtered(
         self,
@@ -340,6 +336,15 @@ def _reranker(value: object, text: str | None) -> Reranker | None:
             "reranker: it reads texts, so the query must be text and the mode not vector"
         )
     return value
+
+
+def noted(reader: MemoryReader, hits: Hits, *, now: datetime) -> Hits:
+    """Count hits as accesses, where the reader and the lake count any."""
+    if not reader.touches or reader.store.read_only:
+        return hits
+    met = [(hit.scope, hit.id) for hit in hits]
+    counted = reader.store.note_accesses(met, AccessEvent.RECALL, now=now)
+    return replace(hits, counted=counted)
 
 
 def _candidates(ids: object) -> list[str]:

@@ -164,7 +164,7 @@ def check_fact_id(fact_id: object) -> str:
         InvalidInputError: It is no text, or empty.
     """
     check_short_text(fact_id, name="fact_id")
-    if not fact_id:
+    if not str(fact_id).strip():
         raise InvalidInputError.of("fact_id", got=fact_id, wanted="the id of a memory or a fact")
     return str(fact_id)
 

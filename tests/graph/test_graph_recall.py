@@ -1,0 +1,91 @@
+"""Recall by way of the graph: what it narrows down to, and when plain recall answers."""
+
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+import ailake
+from ailake.core.knowledge import InMemoryKnowledgeGraph
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+RULES = ailake.RulesExtractor()
+TEXTS = {"lead": "Ben leads the project", "place": "It is built by the sea", "other": "I like tea"}
+
+
+@pytest.fixture
+def memory(lake: ailake.Lake) -> ailake.Memory:
+    memory = lake.memory("ana-bot", user_id="ana")
+    memory.remember_many([{"text": text, "id": one} for one, text in TEXTS.items()], now=NOW)
+    graph = lake.graph()
+    graph.index(memory.scope, "lead", ["Ben", "Atlas"], valid_from=NOW)
+    graph.index(memory.scope, "place", ["Atlas"], valid_from=NOW)
+    graph.index(memory.scope, "a fact and no memory", ["Carl"], valid_from=NOW)
+    return memory
+
+
+def ids(hits: ailake.Hits) -> set[str]:
+    return {hit.id for hit in hits}
+
+
+def test_hits_are_among_what_the_entities_lead_to(lake: ailake.Lake, memory: ailake.Memory) -> None:
+    recall = ailake.GraphAwareRecall(memory, lake.graph(), RULES)
+    hits = recall.recall("what does Ben like", now=NOW)
+    assert (ids(hits), hits.from_graph, hits.counted) == ({"lead", "place"}, True, True)
+    assert [ref.name for ref in hits.entities] == ["Ben"]
+    paths = dict(hits.explain().select("id", "path").iter_rows())
+    assert paths == {"lead": "Ben > lead", "place": "Ben > lead > Atlas > place"}
+    assert {one: memory.get(one).access_count for one in TEXTS} == {
+        "lead": 1, "place": 1, "other": 0,
+    }  # fmt: skip
+    assert ids(recall.recall("anything", hints=["Atlas"], limit=1, touch=False)) <= {
+        "lead",
+        "place",
+    }
+    assert recall.metrics == ailake.GraphMetrics(graph_hits=3, candidates=4)
+
+
+@pytest.mark.parametrize("query", ["about Dora", "about Carl", "about tea"])
+def test_plain_recall_answers_where_the_graph_leads_nowhere(
+    lake: ailake.Lake, memory: ailake.Memory, query: str
+) -> None:
+    recall = ailake.GraphAwareRecall(memory, lake.graph(), RULES)
+    hits = recall.recall(query, now=NOW)
+    assert (ids(hits), hits.from_graph) == (set(TEXTS), False)
+    assert hits.explain()["path"].to_list() == [None] * 3
+    assert recall.metrics.vector_fallbacks == 1
+    assert {memory.get(one).access_count for one in TEXTS} == {1}
+
+
+def test_too_few_are_none_and_are_counted_once(lake: ailake.Lake, memory: ailake.Memory) -> None:
+    recall = ailake.GraphAwareRecall(memory, lake.graph(), RULES, min_graph_hits=3)
+    assert ids(recall.recall("about Ben", now=NOW)) == set(TEXTS)
+    assert {memory.get(one).access_count for one in TEXTS} == {1}
+    assert recall.recall("about Ben", limit=2, touch=False).from_graph
+
+
+class Broken(InMemoryKnowledgeGraph):
+    def neighbors(self, *_: object, **__: object) -> Any:
+        raise ZeroDivisionError
+
+
+def test_a_failure_never_breaks_recall(
+    memory: ailake.Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    recall = ailake.GraphAwareRecall(memory, Broken(now=NOW), RULES)
+    with caplog.at_level(logging.WARNING, "ailake"):
+        assert ids(recall.recall("about Ben", now=NOW)) == set(TEXTS)
+    assert "the graph failed" in caplog.text
+    assert recall.metrics == ailake.GraphMetrics(vector_fallbacks=1, failures=1)
+
+
+def test_several_scopes_and_wrong_arguments(lake: ailake.Lake, memory: ailake.Memory) -> None:
+    reader = lake.read([ailake.Scope("nobody"), memory.scope])
+    recall = ailake.GraphAwareRecall(reader, lake.graph(), RULES)
+    assert ids(recall.recall("about Ben")) == {"lead", "place"}
+    with pytest.raises(ailake.InvalidInputError, match="entities"):
+        recall.recall("about Ben", hints=[7])  # type: ignore[list-item]
+    for wrong in ({"min_graph_hits": 0}, {"max_hops": 4}):
+        with pytest.raises(ailake.InvalidInputError):
+            ailake.GraphAwareRecall(reader, lake.graph(), RULES, **wrong)
