@@ -236,7 +236,7 @@ def test_version(cli: Cli) -> None:
 HELP = [
     "demo", "remember", "recall", "list", "get", "forget", "ingest", "decay", "stats", "scopes",
     "schema", "doctor", "index", "maintain", "compact", "prune", "review", "verify-facts", "purge",
-    "backup", "restore", "facts", "ledger", "decisions", "schedule",
+    "reembed", "backup", "restore", "facts", "ledger", "decisions", "graph", "schedule",
 ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from ailake.cli import (
     backups,
     decisions,
     facts,
+    graph,
     indexing,
     ingest,
     ledger,
@@ -51,7 +52,7 @@ def ailake(
 
 _GROUPS = (
     samples, memories, facts, ingest, operations, indexing, maintaining, reviewing, purging,
-    reembedding, backups, ledger, decisions, scheduling,
+    reembedding, backups, ledger, decisions, graph, scheduling,
 )  # fmt: skip
 
 for module in _GROUPS:

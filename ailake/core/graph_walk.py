@@ -115,12 +115,12 @@ class ScopeGraph:
         Siblings of an entity are those that one of its facts mentions, too. Within a hop the
         newest fact comes first, then the smaller id.
         """
-        found = [facts for _, facts in self._levels(self._places(seeds), max_hops)]
+        found = [facts for _, facts in self._levels(self.places(seeds), max_hops)]
         return [self.facts[place] for places in found for place in places]
 
     def paths(self, seeds: Iterable[EntityRef], *, max_hops: int) -> list[RetrievalPath]:
         """Return a path for every mention that the same walk passes, in the order of the walk."""
-        reached: dict[int, tuple[PathHop, ...]] = dict.fromkeys(self._places(seeds).tolist(), ())
+        reached: dict[int, tuple[PathHop, ...]] = dict.fromkeys(self.places(seeds).tolist(), ())
         found: list[RetrievalPath] = []
         frontier = list(reached)
         for _ in range(max_hops + 1):
@@ -143,7 +143,8 @@ class ScopeGraph:
             truncated=len(self.facts) + len(self.entity_ids) > limit,
         )
 
-    def _places(self, seeds: Iterable[EntityRef]) -> Places:
+    def places(self, seeds: Iterable[EntityRef]) -> Places:
+        """Return the places of those of the entities that are known, rising."""
         known = {self._entity_places.get(ref.id, -1) for ref in seeds} - {-1}
         return np.array(sorted(known), np.int64)
 

@@ -17,6 +17,7 @@ from ailake.core.graph import (
     check_nodes,
     entity_refs,
 )
+from ailake.core.graph_export import ranked_facts
 from ailake.core.graph_walk import ScopeGraph, scope_graph
 from ailake.core.instants import as_utc
 from ailake.core.mention_rows import fresh_mentions, mention_rows
@@ -126,6 +127,27 @@ class WalkedGraph:
     def subgraph(self, scope: Scope, limit: int) -> GraphView:
         """As of ``KnowledgeGraph``."""
         return self.scope_graph(checked_scope(scope)).view(check_nodes(limit))
+
+    def page_rank(
+        self, scope: Scope, entities: Sequence[str | EntityRef], *, damping: float = 0.85
+    ) -> list[tuple[str, float]]:
+        """Return facts by their PageRank, personalised on some entities, the highest first.
+
+        Facts that many short ways lead to come first, over however many hops.
+
+        Args:
+            scope: Whose graph.
+            entities: Where walks begin; those that are not known lead nowhere.
+            damping: With what probability a walk goes on, within (0, 1).
+
+        Raises:
+            InvalidInputError: ``damping`` is out of range, or an entity is none.
+            MissingExtraError: The ``graph`` extra is not installed.
+        """
+        if not 0 < damping < 1:
+            raise InvalidInputError.of("damping", got=damping, wanted="a number within (0, 1)")
+        seeds = entity_refs(entities)
+        return ranked_facts(self.scope_graph(checked_scope(scope)), seeds, damping=damping)
 
 
 class InMemoryKnowledgeGraph(WalkedGraph):
