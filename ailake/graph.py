@@ -9,12 +9,14 @@ import pyarrow as pa
 
 from ailake import clock
 from ailake.core.entities import EntityRef
+from ailake.core.entity_extraction import EntityExtractor
 from ailake.core.graph import IndexEntry, check_fact_id
 from ailake.core.graph_walk import ScopeGraph
 from ailake.core.knowledge import WalkedGraph, checked_entries, checked_scope
 from ailake.core.mention_rows import fresh_mentions, mention_rows
 from ailake.core.records import Scope
-from ailake.storage import mentions
+from ailake.extracting import records_of
+from ailake.storage import memories, mentions
 from ailake.storage.locks import WRITE, exclusive
 from ailake.storage.store import Store
 
@@ -71,9 +73,51 @@ class LanceKnowledgeGraph(WalkedGraph):
         moment = clock.resolve_now(now)
         # Two processes that note the same write it twice, which no read tells from once.
         with exclusive(self._store.location.root, WRITE):
-            fresh = fresh_mentions(entries, self._held.of(scope))
-            if fresh:
-                mentions.append(self._store, mention_rows(scope, fresh, recorded_at=moment))
+            return self._noted(scope, entries, now=moment)
+
+    def extract(
+        self,
+        scope: Scope,
+        memory_ids: Iterable[str],
+        *,
+        extractor: EntityExtractor,
+        now: datetime | None = None,
+    ) -> list[str]:
+        """Note which entities an extractor reads out of stored memories, in one commit.
+
+        A memory holds since its event, else since its creation. One that is forgotten meanwhile is
+        left out, and the same again adds nothing.
+
+        Args:
+            scope: Whose memories.
+            memory_ids: Their ids.
+            extractor: Reads the entities of a text; where it raises nothing is written.
+            now: When they are recorded, timezone-aware; default: the present.
+
+        Returns:
+            The ids of those that were news, in order.
+
+        Raises:
+            InvalidInputError: No list of ids, or one of a memory that was merged into another.
+            NotFoundError: The scope has no such memory.
+            ReadOnlyError: The lake can't be written.
+        """
+        self._store.ensure_writable()
+        moment = clock.resolve_now(now)
+        entries = [
+            IndexEntry(one.id, extractor.extract(one.text), "", one.event_time or one.created_at)
+            for one in records_of(self._store, checked_scope(scope), memory_ids)
+        ]
+        ids = [one.fact_id for one in entries]
+        with exclusive(self._store.location.root, WRITE):
+            kept = memories.kept_ids(self._store.rows_view(), scope, ids)
+            left = [one for one in entries if one.fact_id in kept]
+            return self._noted(scope, left, now=moment)
+
+    def _noted(self, scope: Scope, entries: Sequence[IndexEntry], *, now: datetime) -> list[str]:
+        fresh = fresh_mentions(entries, self._held.of(scope))
+        if fresh:
+            mentions.append(self._store, mention_rows(scope, fresh, recorded_at=now))
         return [one.fact_id for one in fresh]
 
     def forget(self, scope: Scope, fact_id: str) -> bool:

@@ -1,6 +1,6 @@
 """What is the stored graph's own: other handles and processes, the past, upkeep."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -118,3 +118,34 @@ def test_scope_columns_have_indexes_once_there_are_many(
     for one in (graph, LanceKnowledgeGraph(lake.store)):
         assert one.neighbors(ANA, ["tea"]) == ["f2", "f1"]
         assert one.neighbors(BO, ["tea"]) == ["f1"]
+
+
+def test_entities_of_memories(lake: ailake.Lake) -> None:
+    memory, graph = lake.memory("a", user_id="ana"), lake.graph()
+    rules = ailake.RulesExtractor()
+    memory.remember("Ben likes tea", id="new", now=NOW)
+    memory.remember("Ben was in Oslo", id="old", event_time=NOW - timedelta(days=9), now=NOW)
+    memory.remember("nothing to see", id="none", now=NOW)
+    assert graph.extract(ANA, ["new", "none", "old"], extractor=rules) == ["new", "old"]
+    assert graph.extract(ANA, ["old", "new"], extractor=rules) == []
+    assert graph.neighbors(ANA, ["Ben"]) == ["new", "old"]
+    assert graph.subgraph(ANA, 10).texts == {}
+    for scope, ids in ((BO, ["new"]), (ANA, ["new", "never"])):
+        with pytest.raises(ailake.NotFoundError):
+            graph.extract(scope, ids, extractor=rules)
+
+
+def test_a_memory_that_is_forgotten_meanwhile_is_not_mentioned(lake: ailake.Lake) -> None:
+    memory = lake.memory("a", user_id="ana")
+    for memory_id in ("gone", "kept"):
+        memory.remember(f"I told Ben that it is {memory_id}", id=memory_id)
+
+    class Slow(ailake.RulesExtractor):
+        def extract(
+            self, text: str, hints: Sequence[str | ailake.EntityRef] = ()
+        ) -> list[ailake.EntityRef]:
+            memory.forget("gone")
+            return super().extract(text, hints)
+
+    assert lake.graph().extract(ANA, ["gone", "kept"], extractor=Slow()) == ["kept"]
+    assert lake.graph().neighbors(ANA, ["Ben"]) == ["kept"]
