@@ -120,7 +120,7 @@ def walks(folder: Path, count: int, steps: int) -> None:
         return ailake.Scope(AGENT, f"user-{number % scopes}")
 
     def note(number: int, step: int) -> None:
-        graph.index(scope(number), f"new-{step}", asked, valid_from=NOW)
+        graph.index(scope(number), f"new-{number}-{step}", asked, valid_from=NOW)
 
     def walk(number: int, step: int) -> float:
         return timed(partial(graph.neighbors, scope(number + step), asked))
@@ -131,6 +131,8 @@ def walks(folder: Path, count: int, steps: int) -> None:
     told("first", [walk(step, 0) for step in range(min(steps, scopes))])
     told("again", [walk(0, 0) for _ in range(steps)])
     for what, written in (("after a write elsewhere", 1), ("after a write there", 0)):
+        if scopes == 1 and written:
+            continue
         seconds = []
         for step in range(steps):
             note(written, step)

@@ -193,5 +193,5 @@ def test_graph() -> None:
     assert index["ours"]["stored"] == index["raw"]["stored"] == index["ours"]["mentions"]
     assert index["raw"]["vs_raw"] == 1
     walks = [line for line in lines if line["figure"] == "neighbors"]
-    assert [line["scopes"] for line in walks] == [1] * 4 + [3] * 4
+    assert [line["scopes"] for line in walks] == [1] * 3 + [3] * 4
     assert all(0 < line["p50_ms"] <= line["p95_ms"] for line in walks)
