@@ -1,91 +1,37 @@
 """FactVerifyJob: facts that wait, decided by a verifier; real lakes, and a real local server."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import datetime
 from typing import Any
 
 import pytest
 from chat_server import Ask, ChatServer, Reply, said, told
+from contested import (
+    LATER,
+    NOW,
+    Rule,
+    always,
+    believed,
+    decided,
+    lake_rows,
+    queued,
+    run,
+    works,
+    year,
+)
 
 import ailake
 from ailake import FactTriple, InvalidInputError, ProviderError
 from ailake.core.usage import Usage
 from ailake.core.verifying import FactAnswer, FactCase, FactVerdict
-from ailake.maintenance import FactVerifyJob, FactVerifyReport
+from ailake.maintenance import FactVerifyJob
 from ailake.providers import ChatModel, OpenAIFactVerifier
-from ailake.storage import facts as stored
-from ailake.storage.table import Table
-
-NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
-LATER = NOW + timedelta(days=1)
-
-
-def year(number: int) -> datetime:
-    return datetime(number, 1, 1, tzinfo=UTC)
-
-
-def works(where: str, since: int, until: int | None = None) -> FactTriple:
-    end = None if until is None else year(until)
-    source = f"m-{where}" if where in {"Acme", "Beta"} else ""
-    return FactTriple("Ana", "works_at", where, year(since), end, source_memory_id=source)
-
-
-@dataclass
-class Rule:
-    """A verifier that answers by a rule, and notes what it was shown."""
-
-    answer: Callable[[FactCase], str]
-    id: str = "rule"
-    seen: list[tuple[object, object]] = field(default_factory=list)
-
-    def verify(self, case: FactCase) -> FactAnswer:
-        self.seen.append((case.new.object, case.known.object))
-        verdict = FactVerdict(self.answer(case))
-        return FactAnswer(verdict, "as the rule says", model="m", usage=Usage(3, 2))
-
-
-def always(verdict: str) -> Rule:
-    return Rule(lambda _: verdict)
 
 
 @pytest.fixture
 def facts(lake: ailake.Lake) -> ailake.Facts:
     return queued(lake)
-
-
-def queued(lake: ailake.Lake) -> ailake.Facts:
-    """Return facts that wait for a verifier, and store the memories that some are taken from."""
-    memory = lake.memory("ana-bot")
-    for name in ("Acme", "Beta"):
-        memory.remember(f"Ana works at {name}", id=f"m-{name}", now=NOW)
-    return lake.facts("ana-bot", verifier="queued")
-
-
-def believed(facts: ailake.Facts) -> list[tuple[object, int, int | None]]:
-    rows = lake_rows(facts)
-    return [(v["object"], v["valid_from"].year, v["valid_to"] and v["valid_to"].year) for v in rows]
-
-
-def lake_rows(facts: ailake.Facts) -> list[dict[str, Any]]:
-    rows = facts.store.tables["facts"].handle.to_arrow().to_pylist()
-    live = [row for row in rows if row["retired_at"] is None]
-    return sorted(live, key=lambda row: (row["object"], row["valid_from"]))
-
-
-def decided(lake: ailake.Lake, *verdicts: str) -> list[dict[str, Any]]:
-    rows = lake.table("verifications").to_arrow().to_pylist()
-    return [row for row in rows if not verdicts or row["verdict"] in verdicts]
-
-
-def run(lake: ailake.Lake, rule: Rule | None, **options: Any) -> FactVerifyReport:
-    report = FactVerifyJob(lake, verifier=rule, **options).run(LATER)
-    assert lake.verify(now=LATER) == ()
-    return report
 
 
 @pytest.fixture
@@ -359,138 +305,3 @@ def test_a_refused_key_ends_the_run(
     with pytest.raises(ProviderError, match="401"):
         FactVerifyJob(lake, verifier=model(chat)).run(LATER)
     assert (len(chat.asked), len(believed(contested))) == (1, 2)
-
-
-KILLED = """
-import os, sys
-from datetime import UTC, datetime
-import ailake
-from ailake.core.verifying import FactAnswer
-from ailake.maintenance import FactVerifyJob
-from ailake.storage import facts as stored
-
-class Rule:
-    id = "rule"
-
-    def verify(self, case):
-        return FactAnswer("reject_new", "so")
-
-with ailake.connect(sys.argv[1]) as lake:
-    stored.exchange = lambda *args, **options: os.kill(os.getpid(), 9)
-    FactVerifyJob(lake, verifier=Rule()).run(datetime(2026, 2, 1, 12, tzinfo=UTC))
-"""
-
-
-class DiedError(BaseException):
-    """Stands for a kill: nobody catches it."""
-
-
-@pytest.mark.parametrize(
-    ("place", "step", "verdict"),
-    [
-        (Table, "append", "supersede"),
-        (Table, "append", "keep_both"),
-        (Table, "sync", "reject_new"),
-        (Table, "sync", "keep_both"),
-        (stored, "exchange", "supersede"),
-        (stored, "exchange", "reject_new"),
-    ],
-)
-def test_a_run_that_ends_between_the_steps_is_resumed(
-    contested: ailake.Facts, monkeypatch: pytest.MonkeyPatch, *, place: Any, step: str, verdict: str
-) -> None:
-    def die(*_args: object, **_options: object) -> None:
-        raise DiedError
-
-    lake = ailake.connect(contested.store.location.uri)
-    with monkeypatch.context() as patched:
-        patched.setattr(place, step, die)
-        with pytest.raises(DiedError):
-            FactVerifyJob(lake, verifier=always(verdict)).run(LATER)
-    resumed(lake, contested)
-    lake.close()
-
-
-def resumed(lake: ailake.Lake, facts: ailake.Facts) -> None:
-    """Another run decides what the one that died did not, and once."""
-    assert lake.verify() == ()
-    before = len(run(lake, None).waiting)
-    later = FactVerifyJob(lake, verifier=always("supersede"))
-    assert later.run(LATER + timedelta(days=1)).asked == before
-    assert later.run(LATER + timedelta(days=2)).asked == 0
-    assert lake.verify() == ()
-    entries = facts.history("Ana", "works_at")
-    assert len([v for v in entries if v.lost_to]) == before
-    assert len(believed(facts)) == 2
-
-
-@pytest.mark.parametrize("dies", [False, True])
-@pytest.mark.parametrize(
-    ("verdict", "then"),
-    [
-        ("supersede", [("Acme", 2015, 2020), ("Gamma", 2020, None)]),
-        ("reject_new", [("Acme", 2015, None)]),
-        ("keep_both", [("Acme", 2015, None), ("Gamma", 2020, None)]),
-    ],
-)
-def test_what_was_decided_outlives_a_memory_that_said_the_same(
-    lake: ailake.Lake,
-    facts: ailake.Facts,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    dies: bool,
-    verdict: str,
-    then: list[tuple[object, int, int | None]],
-) -> None:
-    """Whether or not the decision was written down with what was said."""
-    facts.assert_([works("Acme", 2015), works("Gamma", 2020)], now=NOW)
-    again = FactTriple("Ana", "works_at", "Acme", year(2016), source_memory_id="m-Beta")
-    facts.assert_([again], now=NOW)
-    if dies:
-
-        def die(*_args: object, **_options: object) -> None:
-            raise DiedError
-
-        with monkeypatch.context() as patched:
-            patched.setattr(stored, "write_down", die)
-            with pytest.raises(DiedError):
-                run(lake, always(verdict))
-    else:
-        run(lake, always(verdict))
-    assert believed(facts) == then
-    lake.memory("ana-bot").forget("m-Beta", now=LATER)
-    assert believed(facts) == then
-    assert lake.verify() == ()
-    # Without the winner the decision is none.
-    lake.memory("ana-bot").forget("m-Acme", now=LATER)
-    assert believed(facts) == [("Gamma", 2020, None)]
-
-
-@pytest.mark.slow
-def test_killed_between_the_steps(tmp_path: Path) -> None:
-    with ailake.connect(tmp_path, embedder="hashing:8") as lake:
-        queued(lake).assert_([works("Acme", 2015), works("Beta", 2020)], now=NOW)
-    command = [sys.executable, "-c", KILLED, str(tmp_path)]
-    assert subprocess.run(command, check=False).returncode == -9
-    with ailake.connect(tmp_path) as lake:
-        assert len(run(lake, None).waiting) == 1
-        resumed(lake, lake.facts("ana-bot"))
-
-
-def test_a_lake_of_the_first_schema_version_is_brought_up_to_date(tmp_path: Path) -> None:
-    with ailake.connect(tmp_path, embedder="hashing:8") as lake:
-        queued(lake)
-        lake.facts("ana-bot").assert_([works("Acme", 2015), works("Beta", 2020)], now=NOW)
-        lake.tag("then")
-        table = lake.table("verifications")
-        table.drop_columns(["model", "input_tokens", "output_tokens"])
-        table.to_lance().update_schema_metadata({"ailake.schema_version": "1"})
-        lake.tag("before")
-    with pytest.raises(ailake.SchemaMismatchError, match="migrate=True"):
-        ailake.connect(tmp_path)
-    with ailake.connect(tmp_path, migrate=True) as lake:
-        facts = lake.facts("ana-bot", verifier="queued")
-        facts.assert_([works("Gamma", 2022)], now=LATER)
-        assert run(lake, always("supersede")).superseded == 1
-        past = lake.at("before").facts("ana-bot")
-        assert [v.lost_to != "" for v in past.history("Ana", "works_at")] == [True, False, False]
