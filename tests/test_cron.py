@@ -147,7 +147,8 @@ def test_what_the_library_refuses_is_named_too() -> None:
 
 
 def test_the_options_of_jobs_are_those_that_a_file_can_hold() -> None:
-    assert set(parameters()) == {"compact", "decay", "index", "maintain", "prune"}
+    models = {"review", "verify-facts"}
+    assert set(parameters()) == models | {"compact", "decay", "index", "maintain", "prune"}
     assert parameters()["prune"] == {
         "min_weight": Parameter(float),
         "keep": Parameter(int),
@@ -189,3 +190,22 @@ def test_the_documented_schedule() -> None:
         (row,) = re.findall(rf"^\| `{job}` \|([^|]*)\|$", told, re.MULTILINE)
         named = set(re.findall(r"`(\w+)`", row)) - set(parameters())
         assert named == ({"keep_versions"} if job == "maintain" else set(known))
+
+
+def test_a_scheduled_review_asks_the_model_that_is_named(
+    lake: ailake.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    text = """
+        [jobs.review]
+        cron = "0 4 * * *"
+        model = "m"
+        base_url = "http://127.0.0.1:1"
+
+        [jobs.verify-facts]
+        cron = "0 5 * * *"
+    """
+    review, verify = schedule_from_toml(text, jobs=parameters())
+    asking = make_job(review.job, lake, review.options)
+    assert asking.options["reviewed"]
+    assert not make_job(verify.job, lake, verify.options).options["verified"]

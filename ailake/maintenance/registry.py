@@ -4,7 +4,16 @@ import inspect
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from types import NoneType, UnionType
-from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    Protocol,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from ailake.core.compaction import CompactionPolicy
 from ailake.core.episodic import RecencyConfig, ScoringPolicy
@@ -17,10 +26,16 @@ from ailake.maintenance.decay import MemoryDecayJob
 from ailake.maintenance.forget import ForgetJob
 from ailake.maintenance.indexing import IndexJob
 from ailake.maintenance.maintain import MaintainJob
+from ailake.maintenance.review import ReviewJob
+from ailake.maintenance.verify import FactVerifyJob
+
+if TYPE_CHECKING:
+    from ailake.providers import ChatModel
 
 Curve = Literal["daily", "weekly", "monthly", "quarterly"]
 Weighing = Literal["default", "seed"]
 
+_KEY_ENV = "OPENAI_API_KEY"
 _TARGET_ROWS = CompactionPolicy().target_rows
 
 _CURVES: dict[str, RecencyConfig] = {
@@ -103,6 +118,42 @@ def maintain(
     )
 
 
+def review(
+    lake: Lake,
+    *,
+    model: str | None = None,
+    base_url: str | None = None,
+    api_key_env: str = _KEY_ENV,
+    concurrency: int = 4,
+    max_tokens: int | None = None,
+) -> ReviewJob:
+    """Make the job of its options; without a model it reports what waits."""
+    reviewer = None
+    if model is not None:
+        from ailake.providers import OpenAIReviewer  # noqa: PLC0415 (an extra)
+
+        reviewer = OpenAIReviewer(_chat(model, base_url, api_key_env, concurrency=concurrency))
+    return ReviewJob(lake, reviewer=reviewer, concurrency=concurrency, max_tokens=max_tokens)
+
+
+def verify_facts(
+    lake: Lake,
+    *,
+    model: str | None = None,
+    base_url: str | None = None,
+    api_key_env: str = _KEY_ENV,
+    concurrency: int = 4,
+    max_tokens: int | None = None,
+) -> FactVerifyJob:
+    """Make the job of its options; without a model it reports what waits."""
+    verifier = None
+    if model is not None:
+        from ailake.providers import OpenAIFactVerifier  # noqa: PLC0415 (an extra)
+
+        verifier = OpenAIFactVerifier(_chat(model, base_url, api_key_env, concurrency=concurrency))
+    return FactVerifyJob(lake, verifier=verifier, concurrency=concurrency, max_tokens=max_tokens)
+
+
 # A job whose own arguments are numbers, texts and flags can stand here itself.
 JOBS: dict[str, Callable[..., RunnableJob]] = {
     "compact": compact,
@@ -110,6 +161,8 @@ JOBS: dict[str, Callable[..., RunnableJob]] = {
     "index": index,
     "maintain": maintain,
     "prune": prune,
+    "review": review,
+    "verify-facts": verify_facts,
 }
 
 
@@ -146,6 +199,12 @@ def _parameter(hint: Any) -> Parameter | None:
     if get_origin(hint) is Literal:
         return Parameter(str, get_args(hint))
     return Parameter(hint) if hint in {bool, int, float, str} else None
+
+
+def _chat(model: str, base_url: str | None, api_key_env: str, *, concurrency: int) -> "ChatModel":
+    from ailake.providers import ChatModel  # noqa: PLC0415 (an extra)
+
+    return ChatModel(model, base_url=base_url, api_key_env=api_key_env, concurrency=concurrency)
 
 
 def _recency(curve: Curve | None, half_life: float | None) -> RecencyConfig:
