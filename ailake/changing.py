@@ -13,9 +13,10 @@ from ailake import clock
 from ailake.core.decisions import BY_RESTORE, RESTORED, DecisionRecord
 from ailake.core.drafts import Draft, check_text
 from ailake.core.records import Decision, MemoryRecord, Scope, State
-from ailake.core.remembering import DuplicateKey, duplicate_keys, outlasts
+from ailake.core.remembering import DuplicateKey, duplicate_keys
 from ailake.core.rows import nanoseconds
 from ailake.core.schema import INSTANT
+from ailake.core.standing import merged, standing_of
 from ailake.embed import Embedder, embed_documents, embed_passages, is_long
 from ailake.errors import InvalidInputError, NotFoundError
 from ailake.storage import decisions, memories
@@ -145,7 +146,9 @@ class Changer:
         """
         with self._alone():
             self.store.journal.flush()
-            wall, view = memories.in_scopes((self.scope,)), self.store.view()
+            through, entries = self.store.journal.unfolded()
+            view = self.store.rows_view(committed=True, entries=entries)
+            wall = memories.in_scopes((self.scope,))
             new, existing = (memories.find_id(view, one, wall) for one in pair)
             decided = None if new is None or existing is None else decide((new, existing))
             if new is None or existing is None or decided is None:
@@ -154,19 +157,25 @@ class Changer:
             if decided.absorbed_id:
                 is_new = decided.absorbed_id == new.id
                 absorbed, survivor = (new, existing) if is_new else (existing, new)
-                self._absorb(absorbed, survivor, now=decided.decided_at)
+                lives = _with_taken_over(survivor, absorbed) | {"folded_through": through}
+                self._absorb(absorbed, survivor, lives, view=view, now=decided.decided_at)
         return decided
 
-    def _absorb(self, absorbed: MemoryRecord, survivor: MemoryRecord, *, now: datetime) -> None:
-        lives = {"state": State.ACTIVE.value, "merged_into": "", "updated_at": now}
-        # What is said twice must not vanish earlier, or count for less, than if it had stayed two.
-        longer = outlasts(absorbed.expires_at, survivor.expires_at)
-        lives["expires_at"] = absorbed.expires_at if longer else survivor.expires_at
-        lives["importance_score"] = max(absorbed.importance_score, survivor.importance_score)
-        gone = {"state": State.MERGED.value, "merged_into": survivor.id, "updated_at": now}
-        view = self.store.rows_view(committed=True)
+    def _absorb(
+        self,
+        absorbed: MemoryRecord,
+        survivor: MemoryRecord,
+        lives: Mapping[str, Any],
+        *,
+        view: ReadView,
+        now: datetime,
+    ) -> None:
+        gone = {"state": State.MERGED.value, "merged_into": survivor.id}
         both = [
-            _with_values(self._row(one, view).select(["chunk_id", *lives]), values)
+            _with_values(
+                self._row(one, view).select(["chunk_id", "updated_at", *lives]),
+                {**values, "updated_at": now},
+            )
             for one, values in ((survivor.id, lives), (absorbed.id, gone))
         ]
         self.store.change(pa.concat_tables(both))
@@ -256,3 +265,18 @@ def _cell(value: Any, kind: pa.DataType) -> pa.Array:
     if isinstance(value, datetime):
         return pa.array([nanoseconds(value)], pa.int64()).cast(INSTANT)
     return pa.array([value], kind)
+
+
+def _with_taken_over(survivor: MemoryRecord, absorbed: MemoryRecord) -> dict[str, Any]:
+    """Return what becomes of the memory that lives on, by the rules of every merge."""
+    both = merged(standing_of(survivor), standing_of(absorbed))
+    return {
+        "state": State.ACTIVE.value,
+        "merged_into": "",
+        "importance_score": both.importance,
+        "created_at": both.created_at,
+        "event_time": both.event_time,
+        "expires_at": both.expires_at,
+        "last_accessed_at": max(survivor.last_accessed_at, absorbed.last_accessed_at),
+        "access_count": survivor.access_count + absorbed.access_count,
+    }

@@ -16,7 +16,7 @@ from ailake import GreyCase, InvalidInputError, ReviewAnswer
 from ailake.changing import Changer
 from ailake.core.decisions import DecisionRecord, verdict_id
 from ailake.core.usage import Usage
-from ailake.maintenance import ReviewJob, ReviewReport
+from ailake.maintenance import MemoryDecayJob, ReviewJob, ReviewReport
 from ailake.providers import ChatModel, FileReviewer, OpenAIReviewer, export_pairs
 from ailake.storage import decisions
 
@@ -188,10 +188,16 @@ def test_what_is_said_twice_lasts_and_counts_as_before(
     lake: ailake.Lake, memory: ailake.Memory
 ) -> None:
     week = LATER + timedelta(days=7)
-    _, old = grey(memory, OLD, NEW, of_old={"expires_at": week}, of_new={"importance": 1.0})
+    new, old = grey(memory, OLD, NEW, of_old={"expires_at": week}, of_new={"importance": 1.0})
+    memory.touch([new, old, new], now=NOW)
+    memory.touch([new], now=NOW + timedelta(hours=1))
     run(lake, always("merge"))
-    kept = memory.get(old)
-    assert (kept.expires_at, kept.importance_score) == (None, 1.0)
+    for _ in range(2):
+        kept = memory.get(old)
+        assert (kept.expires_at, kept.importance_score) == (None, 1.0)
+        # All of them, also while some wait in the journal, and once.
+        assert (kept.access_count, kept.last_accessed_at) == (3, NOW + timedelta(hours=1))
+        MemoryDecayJob(lake).run(LATER)
 
 
 def test_a_merge_can_be_undone_and_is_not_done_again(
