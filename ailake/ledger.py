@@ -16,7 +16,7 @@ from ailake.storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What happened to the memories of a lake, a hash chain per scope; made by ``lake.ledger()``.
+    """What happened to memories and facts, a hash chain per scope; made by ``lake.ledger()``.
 
     Every read sees what was done so far, by whatever process; where nothing can be written, and
     in a view of the past, it sees what the table has.
@@ -36,7 +36,7 @@ class Ledger:
 
         Args:
             scope: Whose chain.
-            subject_id: Only those about this memory.
+            subject_id: Only those about this memory, or this assertion.
             start: The first place in the chain to return.
             limit: So many places at most, where given.
 

@@ -13,7 +13,7 @@ MICROS = pa.timestamp("us", tz="UTC")
 LEDGER = TableSpec(
     name="ledger",
     version=1,
-    meaning="what happened to memories, a hash chain per scope; docs/ledger.md has the bytes",
+    meaning="what happened to memories and facts, a hash chain per scope; docs/ledger.md tells all",
     scope=SCOPE_COLUMNS,
     memory_column="subject_id",
     forget=Erasure.KEEP,
@@ -26,10 +26,14 @@ LEDGER = TableSpec(
             "event",
             _TEXT,
             "create, modify, merged, update, restore, forget_intent, memory_forget, forget_void, "
-            "purge",
+            "purge; fact_assert, fact_retract, fact_supersede, fact_reject",
         ),
-        Column("subject_id", _TEXT, "id of the memory that it happened to; empty: the whole scope"),
-        Column("payload_hash", _HASH, "SHA-256 of the memory as it was then"),
+        Column(
+            "subject_id",
+            _TEXT,
+            "id of the memory that it happened to, or of the assertion; empty: the whole scope",
+        ),
+        Column("payload_hash", _HASH, "SHA-256 of the memory as it was then, or of the assertion"),
         Column("previous_hash", _HASH, "hash of the entry before, zeros for the first"),
         Column("hash", _HASH, "SHA-256 of all of the entry but this"),
         Column("parents", pa.list_(_TEXT), "ids of the earlier entries that it follows from"),
@@ -40,7 +44,7 @@ LEDGER = TableSpec(
             "version of episodic up to which the ledger tells all, with this entry",
             unit="table version",
         ),
-        Column("source_row", pa.uint64(), "stable id of the memory's row in episodic"),
+        Column("source_row", pa.uint64(), "stable id of the row in episodic, or in assertions"),
         Column("chain_version", pa.uint32(), "version of the encoding that is hashed"),
     ),
 )

@@ -27,7 +27,7 @@ _HASH = re.compile("[0-9a-f]{64}")
 
 
 class LedgerEvent(StrEnum):
-    """What happened to a memory."""
+    """What happened to a memory, or was said of a fact."""
 
     CREATE = "create"
     MODIFY = "modify"
@@ -38,6 +38,10 @@ class LedgerEvent(StrEnum):
     FORGET = "memory_forget"
     FORGET_VOID = "forget_void"
     PURGE = "purge"
+    FACT_ASSERT = "fact_assert"
+    FACT_RETRACT = "fact_retract"
+    FACT_SUPERSEDE = "fact_supersede"
+    FACT_REJECT = "fact_reject"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +51,12 @@ class LedgerRecord:
     Attributes:
         id: Id of the entry to come, unique in the chain.
         event: What happened, a ``LedgerEvent`` or another word.
-        subject_id: Id of the memory it happened to.
-        payload_hash: SHA-256 of the memory as it was then, 64 hexadecimal digits.
+        subject_id: Id of the memory it happened to, or of the assertion.
+        payload_hash: SHA-256 of the memory as it was then, 64 hexadecimal digits; of the assertion.
         timestamp: When it happened, timezone-aware.
         parents: Ids of the earlier entries that it follows from.
         source_version: Version of ``episodic`` up to which the ledger tells all, with this entry.
-        source_row: Stable id of the memory's row in ``episodic``.
+        source_row: Stable id of the memory's row in ``episodic``, or that in ``assertions``.
 
     Raises:
         InvalidInputError: ``timestamp`` is naive, a number is out of its range, or the hash none.

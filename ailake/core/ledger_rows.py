@@ -41,22 +41,27 @@ PAYLOAD_COLUMNS = (
 SCHEMA = arrow_schema("ledger", dim=1, embedder_id="").remove_metadata()
 
 _BYTES = pa.large_binary()
+_NUMBERS = {pa.float32(): "<f4", pa.uint32(): "<u4"}
 _HASHES = ("payload_hash", "previous_hash", "hash")
 _PLAIN = ("sequence", "event", "subject_id", "source_version", "source_row", "chain_version")
 
 _SLICE = 8_192
 
 
-def payload_hashes(rows: pa.Table) -> list[bytes]:
-    """Return the SHA-256 of each memory.
+def payload_hashes(
+    rows: pa.Table, *, columns: Sequence[str] = PAYLOAD_COLUMNS, tag: bytes = PAYLOAD_TAG
+) -> list[bytes]:
+    """Return the SHA-256 of each memory, or of rows of another table.
 
     Args:
-        rows: Rows of ``episodic`` with ``PAYLOAD_COLUMNS``.
+        rows: Rows with ``columns``.
+        columns: All that is hashed, in this order.
+        tag: What the bytes begin with, so that no two tables' rows have the same.
     """
     if not rows.num_rows:
         return []
-    fields = [part for name in PAYLOAD_COLUMNS for part in _field(_payload_bytes(rows[name]))]
-    return [sha256(one).digest() for one in _joined([PAYLOAD_TAG + pack("<I", 1), *fields])]
+    fields = [part for name in columns for part in _field(_payload_bytes(rows[name]))]
+    return [sha256(one).digest() for one in _joined([tag + pack("<I", 1), *fields])]
 
 
 def created_rows(
@@ -224,8 +229,8 @@ def _payload_bytes(column: pa.ChunkedArray) -> pa.Array:
     if whole.type == INSTANT:
         filled = as_nanoseconds(whole.fill_null(0)).astype("<i8")
         return pc.if_else(whole.is_valid(), _fixed(filled), pa.scalar(b"", _BYTES))
-    if whole.type == pa.float32():
-        return _fixed(whole.to_numpy().astype("<f4"))
+    if whole.type in _NUMBERS:
+        return _fixed(whole.to_numpy().astype(_NUMBERS[whole.type]))
     return whole.cast(_BYTES)
 
 

@@ -26,6 +26,7 @@ from ailake.core.erasure import Target
 from ailake.core.filters import Predicate, conjunction, disjunction, parse_where
 from ailake.core.ledger_rows import entries_of, entry_rows, scopes_of
 from ailake.core.recording import Latest, Records, Told
+from ailake.core.recording_facts import FACT_EVENTS
 from ailake.core.records import Scope
 from ailake.core.schema import SCOPE_COLUMNS, filter_kinds, table_spec
 from ailake.storage.retries import with_retries
@@ -41,6 +42,7 @@ _LOOKED_TO = "ailake.ledger.looked_to"
 _ADDED = "_row_created_at_version"
 
 _KINDS = filter_kinds("ledger")
+_FACT_EVENTS = frozenset(map(str, FACT_EVENTS.values()))
 _TOLD = ("entry_id", "subject_id", "sequence", "event", "payload_hash")
 
 
@@ -87,8 +89,16 @@ def heads_of(dataset: lance.LanceDataset, scopes: Collection[Scope]) -> dict[Sco
     }
 
 
-def latest_of(dataset: lance.LanceDataset, subjects: Collection[tuple[Scope, str]]) -> Latest:
-    """Return the latest entry about each of some memories, by scope and id, in one reading."""
+def latest_of(
+    dataset: lance.LanceDataset, subjects: Collection[tuple[Scope, str]], *, of_facts: bool = False
+) -> Latest:
+    """Return the latest entry about each of some memories, by scope and id, in one reading.
+
+    Args:
+        dataset: A version of the ledger.
+        subjects: Scope and id of each.
+        of_facts: They are assertions, and no memories.
+    """
     wanted = set(subjects)
     if not wanted:
         return {}
@@ -100,6 +110,8 @@ def latest_of(dataset: lance.LanceDataset, subjects: Collection[tuple[Scope, str
     rows = rows.filter(pc.is_in(rows["subject_id"], value_set=pa.array(ids, pa.string())))
     found: dict[tuple[Scope, str], Told] = {}
     for row in rows.sort_by("sequence").to_pylist():
+        if (row["event"] in _FACT_EVENTS) != of_facts:
+            continue
         key = Scope(*(row[name] for name in SCOPE_COLUMNS)), row["subject_id"]
         if key in wanted:
             found[key] = Told(row["entry_id"], row["event"], row["payload_hash"].hex())

@@ -3,15 +3,15 @@
 Nothing that only adds memories waits for the ledger. Afterwards, the rows of ``episodic`` that are
 newer than what the ledger tells are read, by the versions that the engine keeps for every row, and
 recorded in the same commit with the version that the ledger then tells up to. So each is recorded
-exactly once, whoever dies in between, and whoever comes next goes on.
+exactly once, whoever dies in between, and whoever comes next goes on. What was said of facts is
+recorded along with them (see ``recording_facts``).
 
 What changes or removes rows brings the ledger up to date *before* it does: otherwise two changes of
 a row would be one, and what was removed would never have been. A removal is announced, too; once
 its row is gone, whoever comes next records that it was forgotten.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -19,35 +19,27 @@ from typing import TYPE_CHECKING, Any
 import lance
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ailake import clock
-from ailake.core.chain import LedgerEvent, LedgerHead
+from ailake.core.chain import LedgerHead
 from ailake.core.erasure import Target
 from ailake.core.ledger_rows import (
     PAYLOAD_COLUMNS,
     created_rows,
-    entries_of,
     payload_hashes,
     scopes_of,
 )
 from ailake.core.recording import (
     CHANGED,
     CREATED,
-    Change,
-    Intent,
     Records,
-    Told,
-    ends_of,
     follow_from_nothing,
     in_order,
     intents_of,
     purges_of,
-    records_of,
 )
 from ailake.core.records import Scope
-from ailake.core.rows import to_pylist
-from ailake.storage import belongings
+from ailake.storage.assertions import ASSERTIONS
 from ailake.storage.exchange import exchange
 from ailake.storage.ledger import (
     LEDGER,
@@ -56,12 +48,13 @@ from ailake.storage.ledger import (
     latest_of,
     linked,
     looked_to,
-    predicate,
     told_of,
 )
 from ailake.storage.locks import exclusive
+from ailake.storage.recording_facts import FactsSeen, facts_told
+from ailake.storage.recording_rows import Known, changed, ends, known_of, new_ids
 from ailake.storage.retries import with_retries
-from ailake.storage.table import Signature, Table, fragments_by_signature, payload, read_rows
+from ailake.storage.table import Signature, Table, fragments_by_signature
 
 if TYPE_CHECKING:
     from ailake.storage.store import Store
@@ -69,39 +62,9 @@ if TYPE_CHECKING:
 # So many rows are recorded in one commit, where they are of several versions.
 MAX_ROWS = 131_072
 
+# The ledger, and what it tells of.
+_TABLES = (LEDGER, "episodic", ASSERTIONS)
 _READ = (*PAYLOAD_COLUMNS, "updated_at", CREATED, CHANGED)
-_REMOVALS = (LedgerEvent.FORGET_INTENT, LedgerEvent.FORGET, LedgerEvent.FORGET_VOID)
-
-
-@dataclass(slots=True)
-class _Known:
-    """What one version of the ledger says.
-
-    Attributes:
-        version: Which version.
-        told_to: The version of ``episodic`` up to which it tells all.
-        intents: Removals that no entry says the end of, by the intent's id.
-        heads: Where chains end, as far as looked up.
-    """
-
-    version: int
-    told_to: int = 0
-    intents: dict[str, Intent] = field(default_factory=dict)
-    heads: dict[Scope, LedgerHead] = field(default_factory=dict)
-
-    def take_in(self, rows: pa.Table) -> None:
-        """Learn what further rows say."""
-        if rows.num_rows:
-            self.told_to = max(self.told_to, pc.max(rows["source_version"]).as_py())
-        removals = pc.is_in(rows["event"], value_set=pa.array([str(one) for one in _REMOVALS]))
-        for entry in entries_of(rows.filter(removals)):
-            if entry.event == LedgerEvent.FORGET_INTENT:
-                self.intents[entry.id] = Intent(
-                    entry.id, entry.scope, entry.subject_id, entry.payload_hash,
-                    entry.timestamp, entry.source_row,
-                )  # fmt: skip
-            for parent in entry.parents:
-                self.intents.pop(parent, None)
 
 
 class Recorder:
@@ -109,11 +72,12 @@ class Recorder:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._known: _Known | None = None
+        self._known: Known | None = None
         self._fragments: frozenset[Signature] = frozenset()
         self._done: tuple[int, ...] = ()
         # The version of episodic up to which all was looked at, told or not worth telling.
         self._looked_to = 0
+        self._facts = FactsSeen()
         self._incarnations: tuple[int, ...] = ()
 
     def catch_up(self, store: "Store", *, alone: bool) -> None:
@@ -170,7 +134,7 @@ class Recorder:
             whole = target.scope if target.ids is None else None
             subjects = told_of(ledger, target) if whole is None else [(whole, "")]
             latest, told_to = latest_of(ledger, subjects), self._current(store, ledger).told_to
-            records = purges_of(subjects, latest, _ids(), now=now, source_version=told_to)
+            records = purges_of(subjects, latest, new_ids(), now=now, source_version=told_to)
             self._append(
                 store.tables[LEDGER], ledger, None, records, since=told_to, told_to=told_to
             )
@@ -200,22 +164,30 @@ class Recorder:
         known = self._current(store, ledger)
         # After the ledger: what it tells of is there.
         present = _present(store)
+        # Before the memories: the ledger tells of those that facts were taken from then.
+        assertions = store.tables[ASSERTIONS].snapshot()
         episodic = store.episodic.snapshot()
         fragments = fragments_by_signature(episodic, _READ)
         fresh = [one for key, one in fragments.items() if key not in self._fragments]
         since = max(known.told_to, self._looked_to)
         rows, told_to = _share(episodic, ledger, fresh, since)
         is_last = told_to >= int(episodic.version)
-        ends = _ends(store, episodic, list(known.intents.values()), told_to, alone=alone)
+        facts, seen = None, self._facts
+        if is_last:
+            facts, seen = seen.share(assertions, known.told_row, most=MAX_ROWS)
+        over = ends(store, episodic, list(known.intents.values()), told_to, alone=alone)
         is_told = self._append(
-            store.tables[LEDGER], ledger, rows, ends, since=since, told_to=told_to
+            store.tables[LEDGER], ledger, rows, over, facts=facts, since=since, told_to=told_to
         )
         if rows is not None and not is_told:
             # All were written again as they were: nobody has to read them once more.
             keep_looked_to(store.tables[LEDGER], told_to)
-        self._looked_to = told_to
+        self._looked_to, self._facts = told_to, seen
         if is_last:
-            self._fragments, self._done = frozenset(fragments), present
+            self._fragments = frozenset(fragments)
+        is_last = is_last and seen.version == int(assertions.version)
+        if is_last:
+            self._done = present
         return is_last
 
     def _announce(
@@ -233,7 +205,7 @@ class Recorder:
         latest, told_to = latest_of(ledger, asked), known.told_to
         records: Records = {}
         for scope, named in wanted.items():
-            records |= intents_of(scope, named, latest, _ids(), now=now, source_version=told_to)
+            records |= intents_of(scope, named, latest, new_ids(), now=now, source_version=told_to)
         self._append(store.tables[LEDGER], ledger, None, records, since=told_to, told_to=told_to)
 
     def _append(
@@ -243,6 +215,7 @@ class Recorder:
         rows: pa.Table | None,
         records: Records,
         *,
+        facts: pa.Table | None = None,
         since: int,
         told_to: int,
     ) -> bool:
@@ -261,9 +234,13 @@ class Recorder:
             created, heads = created_rows(
                 new, clock.new_ids(new.num_rows), heads, source_version=told_to
             )
-            changed = _changed(ledger, others, created, told_to=since, source_version=told_to)
-            entries, heads = linked(changed, heads)
+            others_told = changed(ledger, others, created, told_to=since, source_version=told_to)
+            entries, heads = linked(others_told, heads)
             made += [created, entries]
+        if facts is not None:
+            said = facts_told(ledger, facts, pa.concat_tables(made), source_version=told_to)
+            entries, heads = linked(said, _with_heads(ledger, heads, list(said)))
+            made.append(entries)
         whole = pa.concat_tables(made)
         if whole.num_rows:
             known.version = exchange(table, ledger, whole)
@@ -271,32 +248,26 @@ class Recorder:
             known.take_in(whole)
         return bool(whole.num_rows)
 
-    def _current(self, store: "Store", ledger: lance.LanceDataset) -> _Known:
+    def _current(self, store: "Store", ledger: lance.LanceDataset) -> Known:
         """Return what this version of the ledger says; only what is new in it is read."""
         version = int(ledger.version)
-        incarnations = tuple(store.tables[name].incarnation for name in (LEDGER, "episodic"))
+        incarnations = tuple(store.tables[name].incarnation for name in _TABLES)
         known = self._known
         if known is None or version < known.version or incarnations != self._incarnations:
             self._fragments, self._incarnations = frozenset(), incarnations
-            self._looked_to = looked_to(ledger)
-            known = _Known(version)
-            rows = read_rows(ledger, ("source_version",), predicate(None))
-            if rows.num_rows:
-                known.told_to = pc.max(rows["source_version"]).as_py()
-            removals = predicate({"event": {"in": [str(one) for one in _REMOVALS]}})
-            known.take_in(read_rows(ledger, ledger.schema.names, removals).sort_by("sequence"))
+            self._looked_to, self._facts = looked_to(ledger), FactsSeen()
+            known = known_of(ledger)
         elif version != known.version:
             newer = ledger.scanner(filter=f"{CREATED} > {known.version:d}").to_table()
-            known = _Known(version, known.told_to, dict(known.intents))
+            known = Known(version, known.told_to, known.told_row, dict(known.intents))
             known.take_in(newer.sort_by("sequence"))
         self._known = known
         return known
 
 
 def _present(store: "Store") -> tuple[int, ...]:
-    tables = (store.tables[LEDGER], store.episodic)
-    versions = (store.episodic.version,)
-    return (*versions, *(table.incarnation for table in tables))
+    versions = tuple(store.tables[name].version for name in _TABLES[1:])
+    return (*versions, *(store.tables[name].incarnation for name in _TABLES))
 
 
 def _share(
@@ -347,68 +318,8 @@ def _untold(ledger: lance.LanceDataset, rows: pa.Table, told_to: int) -> pa.Tabl
     return rows.filter(pa.array(is_new))
 
 
-def _changed(
-    ledger: lance.LanceDataset,
-    rows: pa.Table,
-    created: pa.Table,
-    *,
-    told_to: int,
-    source_version: int,
-) -> Records:
-    """Return what is to be recorded of rows that follow from others."""
-    if not rows.num_rows:
-        return {}
-    scopes, codes = scopes_of(rows)
-    hashes = payload_hashes(rows)
-    changes = [
-        Change(row, scopes[code], payload_hash.hex(), is_new=row[CREATED] > told_to)
-        for row, code, payload_hash in zip(to_pylist(rows), codes.tolist(), hashes, strict=True)
-    ]
-    asked = {(change.scope, one) for change in changes for one in change.relatives}
-    latest = dict(latest_of(ledger, asked))
-    # One from before there was a ledger may have been changed since: it is new to the ledger.
-    changes = [
-        change if (change.scope, change.subject_id) in latest else replace(change, is_new=True)
-        for change in changes
-    ]
-    named = pa.array([one for _, one in asked], pa.string())
-    for entry in entries_of(created.filter(pc.is_in(created["subject_id"], value_set=named))):
-        told = Told(entry.id, entry.event, entry.payload_hash)
-        latest[entry.scope, entry.subject_id] = told
-    return records_of(changes, latest, _ids(), source_version=source_version)
-
-
-def _ends(
-    store: "Store",
-    episodic: lance.LanceDataset,
-    intents: Sequence[Intent],
-    told_to: int,
-    *,
-    alone: bool,
-) -> Records:
-    """Return how announced removals ended; what a killed one left of its memories goes first."""
-    if not intents:
-        return {}
-    row_ids = np.array([intent.source_row for intent in intents], np.uint64)
-    left = set(payload(episodic, row_ids, ("chunk_id",))["_rowid"].to_pylist())
-    over = [intent for intent in intents if alone or intent.source_row not in left]
-    gone: dict[Scope, set[str]] = {}
-    for intent in over:
-        if intent.source_row not in left:
-            gone.setdefault(intent.scope, set()).add(intent.subject_id)
-    if gone:
-        when = max(intent.timestamp for intent in over)
-        belongings.remove(store, gone, now=when)
-    return ends_of(over, left, _ids(), source_version=told_to)
-
-
 def _with_heads(
     ledger: lance.LanceDataset, heads: Mapping[Scope, LedgerHead], scopes: Sequence[Scope]
 ) -> dict[Scope, LedgerHead]:
     missing = [scope for scope in scopes if scope not in heads]
     return {**heads, **(heads_of(ledger, missing) if missing else {})}
-
-
-def _ids() -> Iterator[str]:
-    while True:
-        yield clock.new_id()

@@ -1,0 +1,148 @@
+"""What the ledger says so far, and what is to be recorded of memories that change or go."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ailake import clock
+from ailake.core.chain import LedgerEvent, LedgerHead
+from ailake.core.ledger_rows import entries_of, payload_hashes, scopes_of
+from ailake.core.recording import CREATED, Change, Intent, Records, Told, ends_of, records_of
+from ailake.core.recording_facts import FACT_EVENTS
+from ailake.core.records import Scope
+from ailake.core.rows import to_pylist
+from ailake.storage import belongings
+from ailake.storage.ledger import latest_of, predicate
+from ailake.storage.table import payload, read_rows
+
+if TYPE_CHECKING:
+    from ailake.storage.store import Store
+
+_REMOVALS = (LedgerEvent.FORGET_INTENT, LedgerEvent.FORGET, LedgerEvent.FORGET_VOID)
+
+
+@dataclass(slots=True)
+class Known:
+    """What one version of the ledger says.
+
+    Attributes:
+        version: Which version.
+        told_to: The version of ``episodic`` up to which it tells all.
+        told_row: The last row of ``assertions`` that it tells of; -1: of none.
+        intents: Removals that no entry says the end of, by the intent's id.
+        heads: Where chains end, as far as looked up.
+    """
+
+    version: int
+    told_to: int = 0
+    told_row: int = -1
+    intents: dict[str, Intent] = field(default_factory=dict)
+    heads: dict[Scope, LedgerHead] = field(default_factory=dict)
+
+    def take_in(self, rows: pa.Table) -> None:
+        """Learn what further rows say."""
+        if rows.num_rows:
+            self.told_to = max(self.told_to, pc.max(rows["source_version"]).as_py())
+        self.take_in_facts(rows.filter(_is_one(rows["event"], FACT_EVENTS.values())))
+        for entry in entries_of(rows.filter(_is_one(rows["event"], _REMOVALS))):
+            if entry.event == LedgerEvent.FORGET_INTENT:
+                self.intents[entry.id] = Intent(
+                    entry.id, entry.scope, entry.subject_id, entry.payload_hash,
+                    entry.timestamp, entry.source_row,
+                )  # fmt: skip
+            for parent in entry.parents:
+                self.intents.pop(parent, None)
+
+    def take_in_facts(self, rows: pa.Table) -> None:
+        """Learn what entries about facts say."""
+        if rows.num_rows:
+            self.told_row = max(self.told_row, pc.max(rows["source_row"]).as_py())
+
+
+def known_of(ledger: lance.LanceDataset) -> Known:
+    """Return what a version of the ledger says; few of its columns are read."""
+    known = Known(int(ledger.version))
+    rows = read_rows(ledger, ("source_version",), predicate(None))
+    if rows.num_rows:
+        known.told_to = pc.max(rows["source_version"]).as_py()
+    facts = predicate({"event": {"in": [str(one) for one in FACT_EVENTS.values()]}})
+    known.take_in_facts(read_rows(ledger, ("source_row",), facts))
+    removals = predicate({"event": {"in": [str(one) for one in _REMOVALS]}})
+    known.take_in(read_rows(ledger, ledger.schema.names, removals).sort_by("sequence"))
+    return known
+
+
+def _is_one(events: pa.ChunkedArray, wanted: Collection[LedgerEvent]) -> pa.ChunkedArray:
+    return pc.is_in(events, value_set=pa.array([str(one) for one in wanted]))
+
+
+def changed(
+    ledger: lance.LanceDataset,
+    rows: pa.Table,
+    created: pa.Table,
+    *,
+    told_to: int,
+    source_version: int,
+) -> Records:
+    """Return what is to be recorded of rows that follow from others."""
+    if not rows.num_rows:
+        return {}
+    scopes, codes = scopes_of(rows)
+    hashes = payload_hashes(rows)
+    changes = [
+        Change(row, scopes[code], payload_hash.hex(), is_new=row[CREATED] > told_to)
+        for row, code, payload_hash in zip(to_pylist(rows), codes.tolist(), hashes, strict=True)
+    ]
+    asked = {(change.scope, one) for change in changes for one in change.relatives}
+    latest = dict(latest_of(ledger, asked))
+    # One from before there was a ledger may have been changed since: it is new to the ledger.
+    changes = [
+        change if (change.scope, change.subject_id) in latest else replace(change, is_new=True)
+        for change in changes
+    ]
+    latest |= told_in(created, [one for _, one in asked])
+    return records_of(changes, latest, new_ids(), source_version=source_version)
+
+
+def ends(
+    store: "Store",
+    episodic: lance.LanceDataset,
+    intents: Sequence[Intent],
+    told_to: int,
+    *,
+    alone: bool,
+) -> Records:
+    """Return how announced removals ended; what a killed one left of its memories goes first."""
+    if not intents:
+        return {}
+    row_ids = np.array([intent.source_row for intent in intents], np.uint64)
+    left = set(payload(episodic, row_ids, ("chunk_id",))["_rowid"].to_pylist())
+    over = [intent for intent in intents if alone or intent.source_row not in left]
+    gone: dict[Scope, set[str]] = {}
+    for intent in over:
+        if intent.source_row not in left:
+            gone.setdefault(intent.scope, set()).add(intent.subject_id)
+    if gone:
+        when = max(intent.timestamp for intent in over)
+        belongings.remove(store, gone, now=when)
+    return ends_of(over, left, new_ids(), source_version=told_to)
+
+
+def told_in(entries: pa.Table, subject_ids: Sequence[str]) -> dict[tuple[Scope, str], Told]:
+    """Return the latest of new entries about each of some memories, by scope and id."""
+    named = pa.array(subject_ids, pa.string())
+    return {
+        (entry.scope, entry.subject_id): Told(entry.id, entry.event, entry.payload_hash)
+        for entry in entries_of(entries.filter(pc.is_in(entries["subject_id"], value_set=named)))
+    }
+
+
+def new_ids() -> Iterator[str]:
+    """Yield ids for entries."""
+    while True:
+        yield clock.new_id()
