@@ -149,7 +149,7 @@ class Lake:
         return self._graph
 
     def ledger(self) -> Ledger:
-        """Return the provenance ledger: what happened to memories, a hash chain per scope."""
+        """Return the provenance ledger: what happened to memories and facts, a chain per scope."""
         return Ledger(self.store)
 
     def scan(self, name: str) -> "pl.LazyFrame":
