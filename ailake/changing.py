@@ -16,7 +16,7 @@ from ailake.core.records import Decision, MemoryRecord, Scope, State
 from ailake.core.remembering import DuplicateKey, duplicate_keys
 from ailake.core.rows import nanoseconds
 from ailake.core.schema import INSTANT
-from ailake.core.standing import merged, standing_of
+from ailake.core.standing import merged, metadata_text, standing_of
 from ailake.embed import Embedder, embed_documents, embed_passages, is_long
 from ailake.errors import InvalidInputError, NotFoundError
 from ailake.storage import decisions, memories
@@ -277,6 +277,8 @@ def _with_taken_over(survivor: MemoryRecord, absorbed: MemoryRecord) -> dict[str
         "created_at": both.created_at,
         "event_time": both.event_time,
         "expires_at": both.expires_at,
+        "kind": both.kind,
+        "metadata": metadata_text(both),
         "last_accessed_at": max(survivor.last_accessed_at, absorbed.last_accessed_at),
         "access_count": survivor.access_count + absorbed.access_count,
     }

@@ -16,7 +16,7 @@ from ailake.core.remembering import (
     Plan,
     Twin,
 )
-from ailake.core.standing import Standing, merged, standing_to_be
+from ailake.core.standing import Standing, merged, metadata_text, standing_to_be
 
 # What is not worth keeping stays for so long.
 DEFERRED_FOR = timedelta(days=7)
@@ -104,6 +104,8 @@ class _JudgedBatch(BatchPlanner):
             importance=standing.importance,
             event_time=standing.event_time,
             expires_at=standing.expires_at,
+            kind=standing.kind,
+            metadata=metadata_text(standing),
         )
         into = standing.merged_into or made.merged_into
         return replace(made, draft=draft, standing=standing, merged_into=into)

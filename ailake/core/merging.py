@@ -9,7 +9,7 @@ import pyarrow as pa
 from ailake.core.records import State
 from ailake.core.rows import to_pylist
 from ailake.core.schema import INSTANT
-from ailake.core.standing import Standing
+from ailake.core.standing import Standing, metadata_text
 
 _READ = ("chunk_id", "last_accessed_at", "event_time", "created_at")
 
@@ -31,6 +31,8 @@ def merged_rows(rows: pa.Table, changes: Mapping[str, Standing], *, now: datetim
         "expires_at": [one.expires_at for one in standings],
         "last_accessed_at": [_last_met(row, one) for row, one in listed],
         "updated_at": [now] * len(listed),
+        "kind": [one.kind for one in standings],
+        "metadata": [metadata_text(one) for one in standings],
         "merged_into": [one.merged_into for one in standings],
         "state": [_state(one).value for one in standings],
     }
