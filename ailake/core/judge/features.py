@@ -5,7 +5,7 @@ from functools import cached_property, lru_cache
 
 from ailake.core.judge.dedupe import dedupe_key
 from ailake.core.judge.facts import Outline, Sentence, outline_of, sentences_of
-from ailake.core.judge.hints import own_words, runs_of
+from ailake.core.judge.hints import heads_of, own_heads, own_words, runs_of
 from ailake.core.judge.negation import negations_of, without_negations
 from ailake.core.judge.quantities import Quantities, quantities_of
 from ailake.core.judge.temporal import find_state, find_timestamp
@@ -14,6 +14,43 @@ from ailake.core.judge.words import plain
 # As many as one process judges again and again; longer texts are read anew each time.
 KEPT_TEXTS = 4096
 KEPT_LENGTH = 4_000
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A plain text and what it states, each part at the first question.
+
+    Attributes:
+        text: The text.
+        denies: It has a negation.
+    """
+
+    text: str
+    denies: bool
+
+    @cached_property
+    def heads(self) -> frozenset[str]:
+        """How its words begin."""
+        return heads_of(self.text)
+
+    @cached_property
+    def own_heads(self) -> frozenset[str]:
+        """How words begin that what contains it must have."""
+        return own_heads(self.text)
+
+    def lacks_heads_of(self, other: "Reading") -> bool:
+        """Tell whether the other text has words for certain that are not said here in any form."""
+        return not other.own_heads <= self.heads
+
+    @cached_property
+    def sentences(self) -> tuple[Sentence, ...]:
+        """What it says, sentence by sentence."""
+        return sentences_of(self.text, denies=self.denies)
+
+    @cached_property
+    def outline(self) -> Outline:
+        """The words of what it says."""
+        return outline_of(self.sentences)
 
 
 @dataclass(frozen=True)
@@ -69,19 +106,17 @@ class Features:
         return not other.own_words <= self.runs
 
     @cached_property
-    def sentences(self) -> tuple[Sentence, ...]:
+    def said(self) -> Reading:
         """What it says."""
-        return sentences_of(self.plain, denies=bool(self.negations))
+        return Reading(self.plain, denies=bool(self.negations))
 
     @cached_property
-    def outline(self) -> Outline:
-        """The words of what it says."""
-        return outline_of(self.sentences)
-
-    @cached_property
-    def affirmed(self) -> tuple[Sentence, ...]:
+    def affirmed(self) -> Reading:
         """What it would say without its negations."""
-        return sentences_of(without_negations(self.plain), denies=False)
+        text = without_negations(self.plain)
+        if text == self.plain and not self.negations:
+            return self.said
+        return Reading(text, denies=False)
 
 
 def features(text: str) -> Features:

@@ -19,6 +19,9 @@ _COMPARED_OTHERWISE = (
 _REWRITTEN = ("there", "and", "be", "being", "by", "was")
 _CHANGING = ("ing", "ed", "ly")
 
+# Make and making, stop and stopping begin alike for so many letters.
+_HEAD = 3
+
 
 def runs_of(text: str) -> frozenset[str]:
     """Return the runs of ASCII letters of a plain text."""
@@ -55,6 +58,34 @@ def own_words(text: str) -> frozenset[str] | None:
     if not _deniers().isdisjoint(runs):
         return None
     return frozenset(one for one in runs - _listed() if not one.endswith(_CHANGING))
+
+
+def heads_of(text: str) -> frozenset[str]:
+    """Return the beginnings of the words of a plain text, which its verbs keep in every form."""
+    return frozenset(one[:_HEAD] for one in runs_of(text))
+
+
+def own_heads(text: str) -> frozenset[str]:
+    """Return beginnings of words that what contains a plain text has, too.
+
+    Of words in no list alone, and so for texts that deny as for others; none of another script.
+    """
+    if not text.isascii():
+        return frozenset()
+    unlisted = (one for one in runs_of(text) if len(one) > _HEAD and not _is_listed(one))
+    return frozenset(one[:_HEAD] for one in unlisted if not one.endswith(_CHANGING))
+
+
+def _is_listed(word: str) -> bool:
+    """Tell whether a word, or what it is the plural of, is in a list of English words."""
+    singulars = (word, word[:-1], word[:-2], f"{word[:-3]}y") if word[-1] == "s" else (word,)
+    return not _all_listed().isdisjoint(singulars)
+
+
+@cache
+def _all_listed() -> frozenset[str]:
+    lists = (lexicon("quantities"), lexicon("english"), lexicon("nouns"), _REWRITTEN)
+    return frozenset(run for words in lists for one in _strings(words) for run in runs_of(one))
 
 
 @cache

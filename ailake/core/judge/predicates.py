@@ -40,10 +40,11 @@ def containment(new: str, existing: str) -> Containment:
     one, other = features(new), features(existing)
     if one.lacks_words_of(other) and other.lacks_words_of(one):
         return Containment.NONE
-    if one.negations == other.negations:
-        # Most pairs lack each other's words, which is far sooner found than their order.
-        here, there = one.outline, other.outline
-        if not here.may_be_in(there) and not there.may_be_in(here):
-            return Containment.NONE
-        return compared(one.sentences, other.sentences)
-    return compared(one.affirmed, other.affirmed)
+    alike = one.negations == other.negations
+    here, there = (one.said, other.said) if alike else (one.affirmed, other.affirmed)
+    # Most pairs lack each other's words, which is far sooner found than their order.
+    if here.lacks_heads_of(there) and there.lacks_heads_of(here):
+        return Containment.NONE
+    if not here.outline.may_be_in(there.outline) and not there.outline.may_be_in(here.outline):
+        return Containment.NONE
+    return compared(here.sentences, there.sentences)
