@@ -85,6 +85,7 @@ class Changer:
                 view = self.store.rows_view(committed=True)
                 row = self._row(old.id, view)
                 new = {
+                    **_kept(old),
                     **fields,
                     "chunk_id": fresh,
                     "chunk_text": text,
@@ -109,21 +110,23 @@ class Changer:
         return fresh
 
     def restore(self, memory_id: str, *, now: datetime) -> None:
-        """Make a merged memory live again, beside the one it was merged into.
+        """Make a memory live again: a merged one beside that which it was merged into.
+
+        One that was deferred as not worth keeping stays then, too.
 
         Raises:
-            InvalidInputError: It is not merged, or a live memory says the same.
+            InvalidInputError: It is active, or a live memory says the same.
         """
         with self._alone():
             record = self._stored(memory_id)
-            if record.state is not State.MERGED:
+            if record.state is State.ACTIVE:
                 raise InvalidInputError(
-                    f"restore: memory {memory_id!r} is {record.state}, wanted a merged one"
+                    f"restore: memory {memory_id!r} is active, wanted a merged or deferred one"
                 )
             self._refuse_twins(duplicate_keys([_draft_of(record)])[0], memory_id, now)
             # First, as of every verdict: one that restores nothing is found by its memory.
             decisions.append(self.store, [self._undone(record, now)])
-            fields = {"state": State.ACTIVE.value, "merged_into": ""}
+            fields = {"state": State.ACTIVE.value, "merged_into": "", **_kept(record)}
             self._set(memory_id, fields, now=now)
 
     def review(
@@ -181,8 +184,10 @@ class Changer:
         self.store.change(pa.concat_tables(both))
 
     def _undone(self, record: MemoryRecord, now: datetime) -> DecisionRecord:
-        """Return that a merge is undone, whichever of its two memories was the new one."""
+        """Return that a merge is undone, whichever of its memories was the new one, or a defer."""
         pair = {"absorbed_id": record.id, "decided_by": {"ne": BY_RESTORE}}
+        if record.state is State.DEFERRED:
+            pair = {"memory_id": record.id, "decision": Decision.DEFER.value}
         asked = decisions.where_decisions(pair)
         found = decisions.find(self.store, [self.scope], asked, limit=1)
         return DecisionRecord(
@@ -265,6 +270,13 @@ def _cell(value: Any, kind: pa.DataType) -> pa.Array:
     if isinstance(value, datetime):
         return pa.array([nanoseconds(value)], pa.int64()).cast(INSTANT)
     return pa.array([value], kind)
+
+
+def _kept(record: MemoryRecord) -> dict[str, Any]:
+    """Return what changes where somebody keeps a memory that the judge deferred for some days."""
+    if record.state is not State.DEFERRED:
+        return {}
+    return {"state": State.ACTIVE.value, "expires_at": None}
 
 
 def _with_taken_over(survivor: MemoryRecord, absorbed: MemoryRecord) -> dict[str, Any]:

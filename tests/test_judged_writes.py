@@ -320,3 +320,41 @@ def test_a_real_conversation(shared: Path, lake: ailake.Lake, memory: ailake.Mem
     explained = {one.memory_id for one in memory.decisions(limit=1_000)}
     assert {one.id for one in made} == explained
     assert sum(one.decision is Decision.DEFER for one in made) < 0.05 * len(made)
+
+
+@pytest.mark.parametrize("first", ["less", "more"])
+def test_what_lives_on_keeps_kind_and_metadata_and_is_as_new_as_the_last(
+    lake: ailake.Lake, memory: ailake.Memory, first: str
+) -> None:
+    """Whichever of the two came first, and when they come together."""
+    said = {"less": "Bo has a car", "more": "Bo has a red car"}
+    other = {"less": "more", "more": "less"}[first]
+    told = {"kind": "fact", "metadata": {"topic": "cars", "by": "first"}}
+    memory.remember(said[first], now=NOW - 400 * DAY, **told)
+    memory.remember(said[other], metadata={"by": "last"}, now=NOW)
+    pair = [{"text": said[first].replace("Bo", "Cy"), **told}, {"text": said[other]}]
+    pair[1]["text"] = said[other].replace("Bo", "Cy")
+    memory.remember_many(pair, now=NOW)
+    for _ in range(2):
+        for name in ("Bo", "Cy"):
+            (kept,) = memory.list({"kind": "fact", "chunk_text": {"contains": name}}, now=NOW)
+            assert kept.text == said["more"].replace("Bo", name)
+            assert kept.metadata["topic"] == "cars"
+            # What was merged into it may go, as old as it is.
+            assert kept.id not in memory.forget(older_than=300 * DAY, dry_run=True, now=NOW).ids
+        lake.flush()
+
+
+def test_what_was_deferred_can_be_kept(tmp_path: Path) -> None:
+    with ailake.connect(tmp_path, embedder="hashing:16") as lake:
+        memory = lake.memory("a")
+        asked = memory.remember("Is Ana allergic to peanuts?", now=NOW)
+        thanks = memory.remember("Thanks a lot!", now=NOW)
+        assert (asked.decision, thanks.decision) == ("defer", "defer")
+        memory.restore(asked.id, now=NOW)
+        changed = memory.update(thanks.id, text="Ana moved to Oslo for good", now=NOW)
+        late = NOW + 30 * DAY
+        assert {one.id for one in memory.list(now=late)} == {asked.id, changed.id}
+        assert memory.decisions({"decided_by": "restore"})[0].about
+        with pytest.raises(ailake.InvalidInputError, match="wanted a merged or deferred one"):
+            memory.restore(asked.id, now=NOW)

@@ -55,7 +55,10 @@ def review(
         Path | None, typer.Option(help="Write the pairs to a new file, for a person to answer.")
     ] = None,
     imported: Annotated[
-        Path | None, typer.Option("--import", help="Take the answers from that file.")
+        Path | None,
+        typer.Option(
+            "--import", exists=True, dir_okay=False, help="Take the answers from that file."
+        ),
     ] = None,
     reviewer: Annotated[
         str, typer.Option(help="Who answered in the file; kept with each answer.")

@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Self
 
 from ailake.core.cron import cron_fields
@@ -31,6 +32,8 @@ class Parameter:
         """
         if self.type is float and type(value) is int:
             return float(value)
+        if isinstance(value, float) and not isfinite(value):
+            raise InvalidInputError.of(name, got=value, wanted="a finite number")
         if type(value) is not self.type or (self.choices and value not in self.choices):
             wanted = " or ".join(map(repr, self.choices)) or _WORDS[self.type]
             raise InvalidInputError.of(name, got=value, wanted=wanted)

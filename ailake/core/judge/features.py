@@ -5,7 +5,7 @@ from functools import cached_property, lru_cache
 
 from ailake.core.judge.dedupe import dedupe_key
 from ailake.core.judge.facts import Outline, Sentence, outline_of, sentences_of
-from ailake.core.judge.hints import heads_of, own_heads, own_words, runs_of
+from ailake.core.judge.hints import heads_of, own_heads
 from ailake.core.judge.negation import negations_of, without_negations
 from ailake.core.judge.quantities import Quantities, quantities_of
 from ailake.core.judge.temporal import find_state, find_timestamp
@@ -88,22 +88,6 @@ class Features:
     def negations(self) -> tuple[tuple[str, int], ...]:
         """How often it denies, by kind."""
         return negations_of(self.plain)
-
-    @cached_property
-    def runs(self) -> frozenset[str]:
-        """Its words in ASCII letters."""
-        return runs_of(self.plain)
-
-    @cached_property
-    def own_words(self) -> frozenset[str] | None:
-        """Those that what contains it must have, None where that can't be told."""
-        return own_words(self.plain)
-
-    def lacks_words_of(self, other: "Features") -> bool:
-        """Tell whether the other text has words for certain that are not said here."""
-        if self.own_words is None or other.own_words is None:
-            return False
-        return not other.own_words <= self.runs
 
     @cached_property
     def said(self) -> Reading:

@@ -12,10 +12,7 @@ from ailake.core.judge.lexicon import lexicon
 _RUNS = re.compile("[a-z]+")
 _DIGITS = re.compile(r"\d")
 
-# Words of these lists and endings may be left out, or compared in another form than written.
-_COMPARED_OTHERWISE = (
-    "articles", "same", "kinds", "participles", "present", "past", "relatives",
-)  # fmt: skip
+# Endings of words that are compared in another form than written.
 _REWRITTEN = ("there", "and", "be", "being", "by", "was")
 _CHANGING = ("ing", "ed", "ly")
 
@@ -46,20 +43,6 @@ def is_without(text: str, words: frozenset[str], *, digits: bool) -> bool:
     return words.isdisjoint(_RUNS.findall(text))
 
 
-def own_words(text: str) -> frozenset[str] | None:
-    """Return words that what contains a plain text has, too, as they are written.
-
-    Returns:
-        None where nothing can be told: another script, or a word that denies.
-    """
-    if not text.isascii():
-        return None
-    runs = runs_of(text)
-    if not _deniers().isdisjoint(runs):
-        return None
-    return frozenset(one for one in runs - _listed() if not one.endswith(_CHANGING))
-
-
 def heads_of(text: str) -> frozenset[str]:
     """Return the beginnings of the words of a plain text, which its verbs keep in every form."""
     return frozenset(one[:_HEAD] for one in runs_of(text))
@@ -85,18 +68,6 @@ def _is_listed(word: str) -> bool:
 @cache
 def _all_listed() -> frozenset[str]:
     lists = (lexicon("quantities"), lexicon("english"), lexicon("nouns"), _REWRITTEN)
-    return frozenset(run for words in lists for one in _strings(words) for run in runs_of(one))
-
-
-@cache
-def _deniers() -> frozenset[str]:
-    return needles(_strings(lexicon("negation")))
-
-
-@cache
-def _listed() -> frozenset[str]:
-    english = lexicon("english")
-    lists = [lexicon("quantities"), *(english[name] for name in _COMPARED_OTHERWISE), _REWRITTEN]
     return frozenset(run for words in lists for one in _strings(words) for run in runs_of(one))
 
 

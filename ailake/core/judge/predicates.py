@@ -38,8 +38,6 @@ def containment(new: str, existing: str) -> Containment:
     equal but for that; ``same_negations`` keeps them apart. In doubt the answer is ``none``.
     """
     one, other = features(new), features(existing)
-    if one.lacks_words_of(other) and other.lacks_words_of(one):
-        return Containment.NONE
     alike = one.negations == other.negations
     here, there = (one.said, other.said) if alike else (one.affirmed, other.affirmed)
     # Most pairs lack each other's words, which is far sooner found than their order.
