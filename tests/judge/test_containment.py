@@ -203,3 +203,11 @@ def test_the_example_of_the_docs() -> None:
     old = ailake.MemoryItem("m7", "Ana has a dog", scope)
     verdict = ailake.judge(new, [ailake.Candidate(old, 0.83, "embedding")])
     assert (verdict.decision, verdict.reason) == ("modify", "fact_superset")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("table 13 1", "table 1 13"), ("Ana has 1 dog in 3 rooms", "Ana has 3 dogs in 1 room")],
+)
+def test_a_digit_is_a_number_and_no_article(one: str, other: str) -> None:
+    assert containment(one, other) == containment(other, one) == "none"
