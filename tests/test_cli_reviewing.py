@@ -73,7 +73,10 @@ def test_a_person_reviews_by_file(pairs: str, tmp_path: Path) -> None:
     line = json.loads(file.read_text(encoding="utf-8"))
     assert (line["existing"], line["new"], line["answer"]) == (OLD, NEW, "")
     file.write_text(json.dumps({**line, "answer": "modify", "reason": "more"}), encoding="utf-8")
+    assert "do not wait" not in run(pairs, "review", "--import", str(file), "--dry-run")
     assert "1 modified" in run(pairs, "review", "--import", str(file), "--reviewer", "Bo")
+    again = run(pairs, "review", "--import", str(file))
+    assert f"1 answers are of pairs that do not wait: {line['pair_id']}" in again
     with ailake.connect(pairs) as lake:
         assert [record.text for record in lake.memory("ana-bot").list()] == [NEW]
 

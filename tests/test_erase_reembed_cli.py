@@ -57,6 +57,7 @@ def ids(uri: str) -> list[str]:
 def test_purge_on_the_command_line(run: Run, uri: str) -> None:
     plan = json.loads(run(main, "purge", "1", "--dry-run", "--json"))
     assert (plan["ids"], plan["tags"], plan["dry_run"]) == (["1"], ["held"], True)
+    assert "mistyped, or erased before" in run(main, "purge", "nope", "--dry-run")
     assert "can't ask" in run(main, "purge", "1", "--json", code=2)
     assert "wanted scope or ids" in run(main, "purge", "--dry-run", code=2)
     assert "--user and --project want --agent" in run(main, "purge", "--user", "u", code=2)

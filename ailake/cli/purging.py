@@ -84,6 +84,8 @@ def _print(report: "PurgeReport") -> None:
         (t.table, t.rows, t.fragments, len(t.indexes), t.versions, t.files) for t in report.tables
     ]
     print_table(what, headers, rows)
+    if report.ids and not report.rows:
+        print_line("no table has a row of these ids: mistyped, or erased before")
     if report.tags:
         print_line(f"tags that hold some of it: {', '.join(report.tags)}")
     if report.damaged:

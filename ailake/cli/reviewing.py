@@ -95,6 +95,9 @@ def review(
         print_json(report)
     else:
         _print_reviewed(report)
+        if person is not None and person.unasked and not dry_run:
+            some = ", ".join(sorted(person.unasked)[:3])
+            print_line(f"{len(person.unasked)} answers are of pairs that do not wait: {some}")
     if report.failed:
         raise typer.Exit(1)
 

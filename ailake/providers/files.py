@@ -54,6 +54,7 @@ class FileReviewer:
             raise InvalidInputError.of("name", got=name, wanted="who answered")
         self._name = name
         self._answers = _read(file)
+        self._asked: set[str] = set()
 
     @property
     def id(self) -> str:
@@ -65,8 +66,14 @@ class FileReviewer:
         """The pairs that the file has an answer for."""
         return frozenset(self._answers)
 
+    @property
+    def unasked(self) -> frozenset[str]:
+        """Those of them that no run has asked about: they don't wait, or are of another lake."""
+        return self.pair_ids - self._asked
+
     def review(self, case: GreyCase) -> ReviewAnswer | None:
         """Return the file's answer for a pair, None where it has none."""
+        self._asked.add(case.pair_id)
         return self._answers.get(case.pair_id)
 
 
