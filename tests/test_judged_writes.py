@@ -329,10 +329,13 @@ def test_what_lives_on_keeps_kind_and_metadata_and_is_as_new_as_the_last(
     """Whichever of the two came first, and when they come together."""
     said = {"less": "Bo has a car", "more": "Bo has a red car"}
     other = {"less": "more", "more": "less"}[first]
-    told = {"kind": "fact", "metadata": {"topic": "cars", "by": "first"}}
+    told: dict[str, Any] = {"kind": "fact", "metadata": {"topic": "cars", "by": "first"}}
     memory.remember(said[first], now=NOW - 400 * DAY, **told)
     memory.remember(said[other], metadata={"by": "last"}, now=NOW)
-    pair = [{"text": said[first].replace("Bo", "Cy"), **told}, {"text": said[other]}]
+    pair: list[dict[str, Any]] = [
+        {"text": said[first].replace("Bo", "Cy"), **told},
+        {"text": said[other]},
+    ]
     pair[1]["text"] = said[other].replace("Bo", "Cy")
     memory.remember_many(pair, now=NOW)
     for _ in range(2):
