@@ -91,7 +91,7 @@ def test_restore(memory: ailake.Memory) -> None:
     assert (record.state, record.merged_into) == (State.ACTIVE, "")
     assert record.updated_at == NOW + DAY
     assert {m.text for m in memory.list(now=NOW)} == {"v1", "v2"}
-    with pytest.raises(InvalidInputError, match="is active, wanted a merged one"):
+    with pytest.raises(InvalidInputError, match="is active, wanted a merged"):
         memory.restore(second.id)
 
 
