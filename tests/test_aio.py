@@ -169,7 +169,8 @@ def test_what_is_no_verb_is_refused_and_named(lake: ailake.Lake, memory: Memory)
         with pytest.raises(AttributeError, match=f"^AsyncMemory has no '{name}': {listed}$"):
             getattr(memory.aio, name)
     reader = lake.read([memory.scope]).aio
-    with pytest.raises(AttributeError, match=r"AsyncMemoryReader has no 'remember'.*count, get"):
+    refused = r"AsyncMemoryReader has no 'remember'.*count, decisions, get"
+    with pytest.raises(AttributeError, match=refused):
         reader.remember  # type: ignore[attr-defined]  # noqa: B018
     assert memory.aio.sync is memory
     assert memory.aio.sync.scope == memory.scope

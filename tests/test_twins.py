@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kept import KEEP
 from numpy.typing import NDArray
 
 import ailake
@@ -147,7 +148,9 @@ def test_a_race_on_an_object_store(s3: dict[str, str]) -> None:
     uri, embedder = "s3://lakes/twins", Meeting(Barrier(3))
     with ExitStack() as opened, ThreadPoolExecutor(3) as pool:
         lakes = [
-            opened.enter_context(ailake.connect(uri, embedder=embedder, storage_options=s3))
+            opened.enter_context(
+                ailake.connect(uri, embedder=embedder, storage_options=s3, judge_rules=KEEP)
+            )
             for _ in range(3)
         ]
         memories = [lake.memory("a") for lake in lakes]
