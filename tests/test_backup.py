@@ -151,7 +151,7 @@ def test_a_place_that_is_not_free(lake: ailake.Lake, memory: ailake.Memory, tmp_
         (tmp_path, "is not empty: it holds full, lake, link"),
         (tmp_path / "other", "it holds holiday.jpg"),
         (tmp_path / "log", "it holds _ailake"),
-        (tmp_path / "full", "it holds accesses.lance, decisions.lance, episodic.lance"),
+        (tmp_path / "full", "it holds accesses.lance, assertions.lance, decisions.lance"),
         (tmp_path / "other" / "holiday.jpg", "this is a file"),
         ("ftp://host/x", "uri: got"),
         ("s3+ddb://lakes/x?ddbTableName=t", "wanted the same place as s3://"),
@@ -167,7 +167,8 @@ def test_a_place_that_is_not_free(lake: ailake.Lake, memory: ailake.Memory, tmp_
     assert not (tmp_path / "new").exists()
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / ".hidden").touch()
-    assert lake.backup(tmp_path / "empty").rows == 2  # The memory, and its ledger entry.
+    # The memory, its ledger entry, and what was decided.
+    assert lake.backup(tmp_path / "empty").rows == 3
 
 
 def test_foreign_tables_are_named(lake: ailake.Lake, tmp_path: Path) -> None:
@@ -259,7 +260,8 @@ def test_versions_are_held_while_others_clean(
             table.compact()
             table.clean(older_than=timedelta(0))
             # Nothing changes the others here.
-            kept = hold or name not in {"episodic", "accesses", "ledger"}
+            changed = {"episodic", "accesses", "ledger", "decisions", "job_runs"}
+            kept = hold or name not in changed
             assert (versions[name] in {v.version for v in lake.versions(name)}) == kept
     for name, table in lake.store.tables.items():
         table.clean(older_than=timedelta(0))

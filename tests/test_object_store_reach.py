@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kept import KEEP
 from tcp_proxy import Proxy
 
 import ailake
@@ -101,7 +102,9 @@ def test_a_store_that_goes_away_during_a_job(
     """The error says so, and the job that is run when it is back does what was left."""
     uri = "s3://lakes/away"
     options = {**s3, **QUICK, "endpoint": f"http://127.0.0.1:{proxy.port}"}
-    with ailake.connect(uri, embedder="hashing:16", storage_options=options) as lake:
+    with ailake.connect(
+        uri, embedder="hashing:16", storage_options=options, judge_rules=KEEP
+    ) as lake:
         memory = lake.memory("a")
         for n in range(3):
             expires_at = NOW + DAY if n == 1 else None
