@@ -238,7 +238,7 @@ if os.getuid() == 0:
 with ailake.connect(sys.argv[1], judge_rules=ailake.JudgeRules(retention=None)) as lake:
     assert lake.read_only
     # The memory, and its entry in the ledger.
-    assert lake.backup(sys.argv[2]).rows == 2
+    assert lake.backup(sys.argv[2]).rows == 3
     try:
         lake.backup(sys.argv[1] + "-beside")
     except ailake.ReadOnlyError as error:

@@ -195,7 +195,7 @@ from ailake.maintenance import MemoryDecayJob
 from ailake.maintenance.schedule import upcoming
 with ailake.connect(sys.argv[1], embedder="hashing:8") as lake:
     memory = lake.memory("a")
-    memory.remember("tea")
+    memory.remember("Ana drinks green tea")
     hits = len(memory.recall("tea"))
     rows = MemoryDecayJob(lake).run().rows
 try:
