@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from kept import KEEP
 from leftovers import holding
 from test_job_faults import run
 
@@ -22,7 +23,7 @@ NEEDLES = {name: word.encode() for name, word in WORDS.items()}
 
 
 def fill(folder: Path) -> None:
-    with ailake.connect(folder, embedder="hashing:16") as lake:
+    with ailake.connect(folder, embedder="hashing:16", judge_rules=KEEP) as lake:
         memory = lake.memory("a")
         memory.remember(WORDS["old"], id="first", now=NOW)
         text = " ".join(f"Sentence number {n} is about {WORDS['long']}." for n in range(40))
@@ -39,7 +40,7 @@ def fill(folder: Path) -> None:
 
 def check(folder: Path, scratch: Path) -> bool:
     """Check that a lake reads right, whatever has happened; tell whether the memory is there."""
-    with ailake.connect(folder) as lake:
+    with ailake.connect(folder, judge_rules=KEEP) as lake:
         memory = lake.memory("a")
         there = {one.id for one in memory.list(now=NOW)}
         assert {hit.id for hit in memory.recall("tea", touch=False, now=NOW)} == there
