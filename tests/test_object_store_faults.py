@@ -16,6 +16,7 @@ from pathlib import Path
 import killed_job
 import pyarrow as pa
 import pytest
+from kept import KEEP
 
 import ailake
 from ailake.clock import utc_now
@@ -89,7 +90,7 @@ def kill(options: dict[str, str], lake: str, job: str, step: str) -> None:
 
 def counts(options: dict[str, str], uri: str) -> dict[str, int]:
     """Return the access counts of the memories that a lake shows."""
-    with ailake.connect(uri, storage_options=options) as lake:
+    with ailake.connect(uri, storage_options=options, judge_rules=KEEP) as lake:
         memory = lake.memory("a")
         return {one.id: one.access_count for one in memory.list(limit=1_000, now=NOW + DAY)}
 
@@ -102,7 +103,9 @@ def test_jobs_that_are_killed_again_and_again(
     uri = "s3://lakes/faults/killed"
     with monkeypatch.context() as patch:
         patch.setattr(Table, "tidy", lambda *_, **__: None)
-        with ailake.connect(uri, embedder="hashing:16", storage_options=s3) as lake:
+        with ailake.connect(
+            uri, embedder="hashing:16", storage_options=s3, judge_rules=KEEP
+        ) as lake:
             work_for_every_job(lake)
     before = counts(s3, uri)
     merged = {name: count + (name == "n1") for name, count in before.items() if name != "twin"}
@@ -114,7 +117,7 @@ def test_jobs_that_are_killed_again_and_again(
         ),
         "forget": (["delete_rows"], kept),
         "compact": (
-            ["rewrite_fragments", "guard", "keep_current", "remove_versions", "sweep"],
+            ["_tasks", "guard", "keep_current", "remove_versions", "sweep"],
             kept,
         ),
         "index": (["build", "measure_and_keep"], kept),
@@ -123,7 +126,7 @@ def test_jobs_that_are_killed_again_and_again(
             kill(s3, uri, job, step)
             # Nothing is lost or counted twice, whatever has been done so far.
             assert counts(s3, uri) in (before, after)
-        with ailake.connect(uri, storage_options=s3) as lake:
+        with ailake.connect(uri, storage_options=s3, judge_rules=KEEP) as lake:
             killed_job.JOBS[job](lake, INSTANTS[job])
             assert lake.verify(now=NOW + DAY) == ()
             assert DONE[job](lake), job
@@ -151,7 +154,7 @@ def test_many_writers_beside_jobs(s3: dict[str, str]) -> None:
     """Nothing lost, nothing counted twice; what raced is one memory in the end."""
     uri, names = "s3://lakes/faults/many", ["w0", "w1"]
     pipe = subprocess.PIPE
-    with ailake.connect(uri, embedder="hashing:16", storage_options=s3) as lake:
+    with ailake.connect(uri, embedder="hashing:16", storage_options=s3, judge_rules=KEEP) as lake:
         command = [sys.executable, "-c", WRITER, uri, json.dumps(s3)]
         writers = [subprocess.Popen([*command, name], stderr=pipe, text=True) for name in names]
         policy = CompactionPolicy(keep_versions=timedelta(hours=1))
