@@ -18,13 +18,13 @@ import kubernetes_validate
 import pytest
 import yaml
 from croniter import croniter
+from ran import runs
 
 import ailake
 from ailake.cli import main
 from ailake.core.schedule import schedule_from_toml
 from ailake.maintenance.registry import parameters
 from ailake.maintenance.schedule import Scheduler, upcoming
-from ailake.storage.job_runs import runs_since
 
 JOBS = Path(__file__).parents[1] / "jobs"
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -61,7 +61,7 @@ def run(
             assert not end.value.code
             json.loads(capsys.readouterr().out)
         with ailake.connect(lake) as opened:
-            return [run.job for run in runs_since(opened.store)[0]]
+            return [run.job for run in runs(opened)]
 
     return run_all
 

@@ -10,24 +10,21 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ran import runs, runs_of
 
 import ailake
 from ailake import RecencyConfig, Scope, ScoringPolicy
-from ailake.core.job_runs import JobRun, RunStatus, error_text, figures, run_rows, runs_of
+from ailake.core.job_runs import JobRun, RunStatus, error_text, figures, run_rows
 from ailake.core.records import Decision
 from ailake.core.schema import arrow_schema
 from ailake.maintenance import CompactionJob, ForgetJob, IndexJob, MaintainJob, MemoryDecayJob
 from ailake.maintenance.runs import record_skipped
-from ailake.storage.job_runs import append_run, runs_since
+from ailake.storage.job_runs import append_run
 from ailake.storage.table import Table
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
 PRIVATE = "xylophone-9f3a"
-
-
-def runs(lake: ailake.Lake) -> list[JobRun]:
-    return runs_since(lake.store)[0]
 
 
 def test_every_job_leaves_a_row(lake: ailake.Lake) -> None:
@@ -209,18 +206,15 @@ def test_a_run_comes_back_as_it_was(run: JobRun) -> None:
     assert runs_of(rows) == [run]
 
 
-def test_new_runs_are_read_once_through_compaction(lake: ailake.Lake) -> None:
+def test_runs_stay_through_compaction(lake: ailake.Lake) -> None:
     record_skipped(lake.store, "decay", {}, why="another job is running")
-    first, version = runs_since(lake.store)
-    assert (first[0].status, first[0].error) == (RunStatus.SKIPPED, "another job is running")
-    assert first[0].seconds < 60
-    assert runs_since(lake.store, version) == ([], version)
+    (first,) = runs(lake)
+    assert (first.status, first.error) == (RunStatus.SKIPPED, "another job is running")
+    assert first.seconds < 60
     for n in range(3):
         append_run(lake.store, JobRun(f"r{n}", "x", RunStatus.DONE, NOW, NOW))
     lake.store.tables["job_runs"].compact()
-    found, after = runs_since(lake.store, version)
-    assert [run.id for run in found] == ["r0", "r1", "r2"]
-    assert runs_since(lake.store, after)[0] == []
+    assert [run.id for run in runs(lake)] == ["r0", "r1", "r2", first.id]
 
 
 def test_a_lake_without_the_table_gets_it(tmp_path: Path) -> None:

@@ -15,17 +15,17 @@ import pytest
 from apscheduler.triggers.combining import OrTrigger
 from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
+from ran import runs
 
 import ailake
 from ailake.cli import main
 from ailake.cli.scheduling import _told, _until_signalled
 from ailake.clock import utc_now
-from ailake.core.job_runs import JobRun, RunStatus
+from ailake.core.job_runs import RunStatus
 from ailake.core.schedule import Entry
 from ailake.maintenance import MaintainJob
 from ailake.maintenance.runs import record_skipped
 from ailake.maintenance.schedule import ANOTHER_RUNS, STILL_RUNS, TOO_LATE, Scheduler
-from ailake.storage.job_runs import runs_since
 from ailake.storage.locks import DECAY, JOBS, exclusive, is_held
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -74,10 +74,6 @@ def due(lake: ailake.Lake, *entries: Entry, at: datetime | None = None) -> Sched
         first = DateTrigger(moment + n * timedelta(milliseconds=1))
         scheduler._triggers[entry.job] = OrTrigger([first, scheduler._triggers[entry.job]])
     return scheduler
-
-
-def runs(lake: ailake.Lake) -> list[JobRun]:
-    return runs_since(lake.store)[0]
 
 
 def test_jobs_run_and_a_failing_one_does_not_stop_the_others(

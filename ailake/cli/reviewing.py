@@ -1,5 +1,6 @@
 """review, verify-facts: what a model or a person is asked about, and never on the write path."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -185,10 +186,7 @@ def _print_verified(report: "FactVerifyReport") -> None:
         f"both, {report.rejected} rejected, {report.deferred} deferred, {len(report.failed)} "
         f"failed; {report.stale} had changed; {_spent(report.usage)}"
     )
-    if report.stopped:
-        print_line(f"stopped early: {report.stopped}")
-    for one in report.failed:
-        print_line(f"failed: {one.case.case_id}: {one.reason}")
+    _print_unanswered(report.stopped, {one.case.case_id: one.reason for one in report.failed})
     rows = [
         (c.scope.agent_id, _told(c.new.subject), c.new.predicate, _told(c.known.object),
          _told(c.new.object), c.new.valid_from, c.case_id)
@@ -206,10 +204,7 @@ def _print_reviewed(report: "ReviewReport") -> None:
         f"{report.kept} kept, {report.refused} refused, {len(report.failed)} failed; "
         f"{report.changed} had changed, {report.resumed} resumed; {_spent(report.usage)}"
     )
-    if report.stopped:
-        print_line(f"stopped early: {report.stopped}")
-    for one in report.failed:
-        print_line(f"failed: {one.case.pair_id}: {one.reason}")
+    _print_unanswered(report.stopped, {one.case.pair_id: one.reason for one in report.failed})
     rows = [
         (c.scope.agent_id, c.scope.user_id, c.existing.text, c.new.text, c.score, c.pair_id)
         for c in report.waiting
@@ -217,6 +212,13 @@ def _print_reviewed(report: "ReviewReport") -> None:
     if rows:
         headers = ("agent", "user", "existing", "new", "similarity", "pair")
         print_table(f"{len(rows)} pairs wait", headers, rows)
+
+
+def _print_unanswered(stopped: str, failed: Mapping[str, str]) -> None:
+    if stopped:
+        print_line(f"stopped early: {stopped}")
+    for name, reason in failed.items():
+        print_line(f"failed: {name}: {reason}")
 
 
 def _spent(usage: "Usage") -> str:

@@ -14,6 +14,7 @@ from ailake.core.remembering import (
     DuplicateKey,
     Refresh,
     Twin,
+    lasts,
     outlasts,
 )
 
@@ -82,7 +83,7 @@ class _Drain:
         self.stored[memory.id] = memory.scope
         logged = replace(logged, memory=memory)
         twins = self.twins.setdefault((memory.scope, memory.key), []) if memory.digest else []
-        live = (twin for twin in twins if _is_live(twin.expires_at, memory.created_at))
+        live = (twin for twin in twins if lasts(twin.expires_at, memory.created_at))
         twin = next(live, None)
         if twin is not None and memory.outcome.reason != UNJUDGED:
             self._lose(logged, twin)
@@ -123,10 +124,6 @@ def _lost(verdict: DecisionRecord, survivor: str) -> DecisionRecord:
         absorbed_id=verdict.memory_id,
         grey=(),
     )
-
-
-def _is_live(expires_at: datetime | None, now: datetime) -> bool:
-    return expires_at is None or expires_at > now
 
 
 def moved_id(scope: Scope, memory_id: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from ailake.core.records import Scope
-from ailake.core.rows import instant_of, nanoseconds
+from ailake.core.rows import nanoseconds
 from ailake.core.schema import arrow_schema, table_spec
 from ailake.errors import AilakeError, InvalidInputError, NotFoundError
 
@@ -148,30 +148,6 @@ def run_rows(runs: Sequence[JobRun], *, dim: int, embedder_id: str) -> pa.Table:
     """Return runs as rows of ``job_runs``."""
     schema = arrow_schema("job_runs", dim=dim, embedder_id=embedder_id)
     return pa.Table.from_pylist([_row(run) for run in runs], schema=schema)
-
-
-def runs_of(rows: pa.Table) -> list[JobRun]:
-    """Return the runs of rows of ``job_runs``, by their beginning."""
-    instants = {
-        name: rows[name].cast(pa.int64()).to_pylist() for name in ("started_at", "finished_at")
-    }
-    others = rows.drop_columns(list(instants)).to_pylist()
-    runs = [
-        JobRun(
-            id=row["run_id"],
-            job=row["job"],
-            status=RunStatus(row["status"]),
-            started_at=instant_of(started),
-            finished_at=instant_of(finished),
-            options=json.loads(row["options"]),
-            report=json.loads(row["report"]),
-            error=row["error"],
-            host=row["host"],
-            pid=row["pid"],
-        )
-        for row, started, finished in zip(others, *instants.values(), strict=True)
-    ]
-    return sorted(runs, key=lambda run: (run.started_at, run.id))
 
 
 def _row(run: JobRun) -> dict[str, object]:

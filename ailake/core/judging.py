@@ -15,6 +15,7 @@ from ailake.core.remembering import (
     DuplicateKey,
     Plan,
     Twin,
+    lasts,
 )
 from ailake.core.standing import Standing, merged, metadata_text, standing_to_be
 
@@ -162,7 +163,7 @@ class _JudgedBatch(BatchPlanner):
                 known = self.standing[self.by_place[near.what]]
             else:
                 continue
-            if not known.merged_into and not _is_over(known.expires_at, self.now):
+            if not known.merged_into and lasts(known.expires_at, self.now):
                 found.setdefault(known.id, Candidate(known.item, near.score, EMBEDDING))
         return sorted(found.values(), key=lambda one: (-one.score, one.item.id))
 
@@ -221,7 +222,3 @@ class _JudgedBatch(BatchPlanner):
                 rules_version=self.judging.rules.version,
             )
         )
-
-
-def _is_over(expires_at: datetime | None, now: datetime) -> bool:
-    return expires_at is not None and expires_at <= now

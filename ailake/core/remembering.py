@@ -219,7 +219,7 @@ class BatchPlanner:
 
     def live_as(self, key: DuplicateKey, draft: Draft, memory_id: str) -> None:
         """Let the drafts to come see a memory by its key."""
-        if draft.expires_at is None or draft.expires_at > self.now:
+        if lasts(draft.expires_at, self.now):
             self.live[key] = Twin(memory_id, draft.expires_at)
 
     def skip(self, position: int, draft: Draft, key: DuplicateKey, twin: Twin) -> None:  # noqa: ARG002 (for who audits)
@@ -240,6 +240,11 @@ class BatchPlanner:
             self.additions[memory_id] = replace(made, draft=longer)
         else:
             self.extensions[memory_id] = expires_at
+
+
+def lasts(expires_at: datetime | None, now: datetime) -> bool:
+    """Tell whether what expires at the first instant is there at the second; None never expires."""
+    return expires_at is None or expires_at > now
 
 
 def outlasts(expires_at: datetime | None, other: datetime | None) -> bool:

@@ -6,11 +6,10 @@ from enum import StrEnum
 from typing import Protocol
 
 from ailake.core.decisions import KEEP, DecisionRecord, GreyPair, verdict_id
-from ailake.core.entities import check_short_text
 from ailake.core.judge import Candidate, JudgeRules, MemoryItem, judge
 from ailake.core.records import Decision, MemoryRecord, Scope, State
-from ailake.core.usage import NO_USAGE, Usage
-from ailake.errors import InvalidInputError
+from ailake.core.remembering import lasts
+from ailake.core.usage import NO_USAGE, Usage, check_answer
 
 REVIEWED = "reviewed"
 REFUSED = "refused"
@@ -69,14 +68,8 @@ class ReviewAnswer:
     usage: Usage = NO_USAGE
 
     def __post_init__(self) -> None:
-        if self.verdict not in list(ReviewVerdict):
-            wanted = f"one of {', '.join(ReviewVerdict)}"
-            raise InvalidInputError.of("verdict", got=self.verdict, wanted=wanted)
+        check_answer(self.verdict, self.reason, self.model, verdicts=list(ReviewVerdict))
         object.__setattr__(self, "verdict", ReviewVerdict(self.verdict))
-        check_short_text(self.reason, name="reason")
-        check_short_text(self.model, name="model")
-        if not self.reason.strip():
-            raise InvalidInputError.of("reason", got=self.reason, wanted="why it is so")
 
 
 class Reviewer(Protocol):
@@ -101,8 +94,7 @@ def pair_id(pair: GreyPair) -> str:
 
 def is_live(record: MemoryRecord, now: datetime) -> bool:
     """Tell whether recall sees a memory."""
-    is_expired = record.expires_at is not None and record.expires_at <= now
-    return record.state is State.ACTIVE and not is_expired
+    return record.state is State.ACTIVE and lasts(record.expires_at, now)
 
 
 def settled(

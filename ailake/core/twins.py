@@ -10,7 +10,7 @@ from typing import Any
 
 from ailake.core.accesses import MAX_UINT32
 from ailake.core.records import State
-from ailake.core.remembering import EXACT_DUPLICATE, UNJUDGED, outlasts
+from ailake.core.remembering import EXACT_DUPLICATE, UNJUDGED, lasts, outlasts
 from ailake.core.schema import SCOPE_COLUMNS
 
 PARTITION = (*SCOPE_COLUMNS, "role", "speaker", "source", "dedupe_key")
@@ -56,7 +56,9 @@ def _merged(twins: Sequence[Row], now: datetime) -> Iterable[dict[str, Any]]:
     survivors: list[dict[str, Any]] = []
     changed: dict[str, dict[str, Any]] = {}
     for row in sorted(twins, key=lambda row: (row["created_at"], row["chunk_id"])):
-        survivor = next((one for one in survivors if _is_live(one, row["created_at"])), None)
+        survivor = next(
+            (one for one in survivors if lasts(one["expires_at"], row["created_at"])), None
+        )
         if survivor is None or row["reason"] == UNJUDGED:
             survivors.append(dict(row))
             continue
@@ -70,11 +72,6 @@ def _merged(twins: Sequence[Row], now: datetime) -> Iterable[dict[str, Any]]:
             "updated_at": max(now, row["updated_at"]),
         }
     return changed.values()
-
-
-def _is_live(row: Row, at: datetime) -> bool:
-    expires_at = row["expires_at"]
-    return expires_at is None or expires_at > at
 
 
 def _take_in(survivor: dict[str, Any], row: Row) -> None:

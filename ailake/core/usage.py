@@ -1,6 +1,10 @@
-"""Tokens that a model read and wrote for an answer."""
+"""What every answer of a model or a person has: its reason, and the tokens that it took."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
+
+from ailake.core.entities import check_short_text
+from ailake.errors import InvalidInputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +29,18 @@ class Usage:
 
 
 NO_USAGE = Usage()
+
+
+def check_answer(verdict: str, reason: str, model: str, *, verdicts: Collection[str]) -> None:
+    """Refuse what is no answer.
+
+    Raises:
+        InvalidInputError: It is none of the verdicts, or has no reason.
+    """
+    if verdict not in verdicts:
+        wanted = f"one of {', '.join(verdicts)}"
+        raise InvalidInputError.of("verdict", got=verdict, wanted=wanted)
+    check_short_text(reason, name="reason")
+    check_short_text(model, name="model")
+    if not reason.strip():
+        raise InvalidInputError.of("reason", got=reason, wanted="why it is so")

@@ -6,14 +6,12 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from ailake.core.assertions import AssertionKind, found_against
-from ailake.core.entities import check_short_text
 from ailake.core.fact_rows import is_applied
 from ailake.core.fact_versions import FactKey, FactVersion, Origin, StoredVersion, Verdict
 from ailake.core.records import Scope
 from ailake.core.superseding import CONTRADICTS, KeyPlanner
-from ailake.core.usage import NO_USAGE, Usage
+from ailake.core.usage import NO_USAGE, Usage, check_answer
 from ailake.core.windows import minus, windows_overlap
-from ailake.errors import InvalidInputError
 
 CHANGED = "changed since it was asked about"
 
@@ -68,14 +66,8 @@ class FactAnswer:
     usage: Usage = NO_USAGE
 
     def __post_init__(self) -> None:
-        if self.verdict not in list(FactVerdict):
-            wanted = f"one of {', '.join(FactVerdict)}"
-            raise InvalidInputError.of("verdict", got=self.verdict, wanted=wanted)
+        check_answer(self.verdict, self.reason, self.model, verdicts=list(FactVerdict))
         object.__setattr__(self, "verdict", FactVerdict(self.verdict))
-        check_short_text(self.reason, name="reason")
-        check_short_text(self.model, name="model")
-        if not self.reason.strip():
-            raise InvalidInputError.of("reason", got=self.reason, wanted="why it is so")
 
 
 class FactVerifier(Protocol):
