@@ -384,7 +384,7 @@ def test_a_purged_memory_leaves_what_others_said_of_its_facts(
             memory.remember(f"text {name}", id=name, now=NOW)
         since, later = NOW - 9 * DAY, NOW - 5 * DAY
         for source, home, begin in (
-            ("one", "Oslo", since), ("two", "Rome", later), ("three", "Oslo", since),
+            ("three", "Oslo", since), ("one", "Oslo", since), ("two", "Rome", later),
         ):  # fmt: skip
             fact = ailake.FactTriple("Ana", "lives_in", home, begin, source_memory_id=source)
             facts.assert_([fact], now=NOW)
