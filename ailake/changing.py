@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +25,6 @@ from ailake.storage.retries import is_conflict, with_retries
 from ailake.storage.store import Store
 from ailake.storage.view import ReadView
 from ailake.writing import add_passages
-
-if TYPE_CHECKING:
-    import lance
 
 UPDATED = "updated"
 
@@ -94,17 +91,19 @@ class Changer:
                     "decision": Decision.MODIFY.value,
                     "reason": UPDATED,
                     "updated_at": now,
-                    "confidence": old.confidence,
-                    "last_accessed_at": old.last_accessed_at,
-                    "access_count": old.access_count,
-                    "folded_through": through,
+                    **_counted(old, through),
                 }
-                gone = {"state": State.MERGED.value, "merged_into": fresh, "updated_at": now}
+                gone = {
+                    **_counted(old, through),
+                    "state": State.MERGED.value,
+                    "merged_into": fresh,
+                    "updated_at": now,
+                }
                 both = [_with_values(row, new), _with_values(row, gone)]
                 add_passages(self.store, self.scope, long)
                 # They are there now, whoever changes the memory first.
                 long.clear()
-                self.store.change(pa.concat_tables(both), at=self._unless_changed(view))
+                self.store.change(pa.concat_tables(both), at=self.store.unless_changed(view))
 
         with_retries(attempt, what=f"update of {memory_id}", retry_on=is_conflict)
         return fresh
@@ -160,28 +159,18 @@ class Changer:
             if decided.absorbed_id:
                 is_new = decided.absorbed_id == new.id
                 absorbed, survivor = (new, existing) if is_new else (existing, new)
-                lives = _with_taken_over(survivor, absorbed) | {"folded_through": through}
-                self._absorb(absorbed, survivor, lives, view=view, now=decided.decided_at)
+                lives = _counted(survivor, through) | _with_taken_over(survivor, absorbed)
+                gone = {"state": State.MERGED.value, "merged_into": survivor.id}
+                values = {survivor.id: lives, absorbed.id: _counted(absorbed, through) | gone}
+                both = [
+                    _with_values(
+                        self._row(one, view).select(["chunk_id", "updated_at", *lives]),
+                        {**fields, "updated_at": decided.decided_at},
+                    )
+                    for one, fields in values.items()
+                ]
+                self.store.change(pa.concat_tables(both))
         return decided
-
-    def _absorb(
-        self,
-        absorbed: MemoryRecord,
-        survivor: MemoryRecord,
-        lives: Mapping[str, Any],
-        *,
-        view: ReadView,
-        now: datetime,
-    ) -> None:
-        gone = {"state": State.MERGED.value, "merged_into": survivor.id}
-        both = [
-            _with_values(
-                self._row(one, view).select(["chunk_id", "updated_at", *lives]),
-                {**values, "updated_at": now},
-            )
-            for one, values in ((survivor.id, lives), (absorbed.id, gone))
-        ]
-        self.store.change(pa.concat_tables(both))
 
     def _undone(self, record: MemoryRecord, now: datetime) -> DecisionRecord:
         """Return that a merge is undone, whichever of its memories was the new one, or a defer."""
@@ -233,10 +222,6 @@ class Changer:
                 f"memory {twin.id!r} says the same already; forget one of the two first"
             )
 
-    def _unless_changed(self, view: ReadView) -> "lance.LanceDataset | None":
-        """Return the version that a row was read at, where no lock keeps a fold from it."""
-        return view.dataset if self.store.location.root is None else None
-
     def _row(self, memory_id: str, view: ReadView) -> pa.Table:
         names = self.store.episodic.handle.schema.names
         return view.stored("chunk_id", [memory_id], tuple(names))
@@ -270,6 +255,16 @@ def _cell(value: Any, kind: pa.DataType) -> pa.Array:
     if isinstance(value, datetime):
         return pa.array([nanoseconds(value)], pa.int64()).cast(INSTANT)
     return pa.array([value], kind)
+
+
+def _counted(record: MemoryRecord, through: int) -> dict[str, Any]:
+    """Return what a row holds once all that the journal says of it up to a version is in it."""
+    return {
+        "access_count": record.access_count,
+        "last_accessed_at": record.last_accessed_at,
+        "confidence": record.confidence,
+        "folded_through": through,
+    }
 
 
 def _kept(record: MemoryRecord) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from ailake.storage import claims, decisions, passages
 from ailake.storage.locks import DECAY, exclusive
 from ailake.storage.log import Log
 from ailake.storage.memories import known_outcomes, records
+from ailake.storage.retries import is_conflict, with_retries
 from ailake.storage.store import Store
 from ailake.storage.streams import Stream
 from ailake.storage.view import ReadView
@@ -206,19 +207,26 @@ class Writer:
     def _commit_merged(self, part: Part, plan: Plan) -> None:
         """Write new rows and the stored ones that they are merged with, in one commit."""
         store = self.store
-        store.journal.flush()
-        through, entries = store.journal.unfolded()
-        view = store.rows_view(committed=True, entries=entries)
-        names = tuple(store.episodic.handle.schema.names)
-        rows = view.stored("chunk_id", list(plan.changes), names)
-        known = records(view, to_pylist(rows.select(list(RECORD_COLUMNS))))
-        heirs = Heirs({one.id: one for one in known}, through)
-        new = self._rows(part, plan, self._memories(part, plan, heirs)).rows_of(
-            0, len(plan.additions)
-        )
-        both = [new, merged_rows(rows, plan.changes, now=part.now)]
-        # Columns that someone else has added are null in the new ones.
-        store.change(pa.concat_tables(both, promote_options="default").select(list(names)))
+
+        def attempt() -> None:
+            store.journal.flush()
+            through, entries = store.journal.unfolded()
+            view = store.rows_view(committed=True, entries=entries)
+            names = tuple(store.episodic.handle.schema.names)
+            rows = view.stored("chunk_id", list(plan.changes), names)
+            known = records(view, to_pylist(rows.select(list(RECORD_COLUMNS))))
+            heirs = Heirs({one.id: one for one in known}, through)
+            new = self._rows(part, plan, self._memories(part, plan, heirs)).rows_of(
+                0, len(plan.additions)
+            )
+            changed = merged_rows(
+                rows, plan.changes, known=heirs.known, through=through, now=part.now
+            )
+            # Columns that someone else has added are null in the new ones.
+            both = pa.concat_tables([new, changed], promote_options="default")
+            store.change(both.select(list(names)), at=store.unless_changed(view))
+
+        with_retries(attempt, what="merge of memories", retry_on=is_conflict)
         store.episodic.sync(store.episodic.version)
 
     def _rows(self, part: Part, plan: Plan, memories: Sequence[NewMemory]) -> Stream:

@@ -157,10 +157,11 @@ class _Sum:
         own = Pending(access.hits, access.accessed_at, repeated_at, access.confidence)
         if sums is None:
             return cls(place, access.version, own)
-        return cls(place, min(sums.oldest, access.version), _both(sums.pending, own))
+        return cls(place, min(sums.oldest, access.version), both(sums.pending, own))
 
 
-def _both(one: Pending, other: Pending) -> Pending:
+def both(one: Pending, other: Pending) -> Pending:
+    """Return what two add together."""
     return Pending(
         hits=one.hits + other.hits,
         last_accessed_at=max(one.last_accessed_at, other.last_accessed_at),
@@ -204,7 +205,7 @@ class Entries(Mapping[str, tuple[Access, ...]]):
             for log, count in self.parts
         )
         found = [part for part in parts if part is not None]
-        return reduce(_both, found) if found else None
+        return reduce(both, found) if found else None
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys(memory_id for memory_id, _ in self.after(())))

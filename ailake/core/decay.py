@@ -56,15 +56,20 @@ def decayed_weights(
 
 
 def folded_accesses(
-    last_accessed: NDArray[np.int64], access_count: pa.ChunkedArray, fold: Fold
+    last_accessed: NDArray[np.int64], stored: pa.Table, fold: Fold
 ) -> tuple[NDArray[np.int64], dict[str, pa.Array]]:
     """Count pending accesses in.
+
+    Args:
+        last_accessed: Nanoseconds since 1970 (n,).
+        stored: ``ACCESS_COLUMNS`` of the n rows.
+        fold: What to count in.
 
     Returns:
         The new last accesses as nanoseconds, and the columns to write: ``access_count``,
         ``last_accessed_at`` and ``folded_through``.
     """
-    counts = access_count.to_numpy().astype(np.uint64)
+    counts = stored["access_count"].to_numpy().astype(np.uint64)
     newest = last_accessed.copy()
     for offset, pending in fold.pending.items():
         counts[offset] = min(int(counts[offset]) + pending.hits, MAX_UINT32)
@@ -72,11 +77,16 @@ def folded_accesses(
     columns = {
         "access_count": pa.array(counts.astype(np.uint32)),
         "last_accessed_at": _instants(newest),
-        # A constant costs no bytes, and holds for the fragment's other rows too: nothing of the
-        # journal up to here is pending for them.
-        "folded_through": pa.repeat(pa.scalar(fold.through, pa.uint64()), len(counts)),
+        "folded_through": _watermarks(stored["folded_through"], fold.through),
     }
     return newest, columns
+
+
+def _watermarks(stored: pa.ChunkedArray, through: int) -> pa.Array:
+    # Nothing of the journal up to here is pending for the fragment's other rows, either; a row
+    # that was written since the journal was read may count later entries already. Where there is
+    # none, a constant costs no bytes.
+    return pa.array(np.maximum(stored.to_numpy(), np.uint64(through)))
 
 
 def folded_repeats(

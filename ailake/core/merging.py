@@ -6,31 +6,40 @@ from typing import Any
 
 import pyarrow as pa
 
-from ailake.core.records import State
-from ailake.core.rows import to_pylist
+from ailake.core.records import MemoryRecord, State
 from ailake.core.schema import INSTANT
 from ailake.core.standing import Standing, metadata_text
 
-_READ = ("chunk_id", "last_accessed_at", "event_time", "created_at")
 
-
-def merged_rows(rows: pa.Table, changes: Mapping[str, Standing], *, now: datetime) -> pa.Table:
+def merged_rows(
+    rows: pa.Table,
+    changes: Mapping[str, Standing],
+    *,
+    known: Mapping[str, MemoryRecord],
+    through: int,
+    now: datetime,
+) -> pa.Table:
     """Return rows of ``episodic`` as they are after a merge.
 
     Args:
         rows: The rows as they are, every column.
         changes: What each becomes, by its id.
+        known: The same memories, with the accesses that the journal has of them.
+        through: The version of the journal that these are of.
         now: When they are changed.
     """
-    listed = [(row, changes[row["chunk_id"]]) for row in to_pylist(rows.select(list(_READ)))]
-    standings = [one for _, one in listed]
+    ids = rows["chunk_id"].to_pylist()
+    records, standings = [known[name] for name in ids], [changes[name] for name in ids]
     columns: dict[str, Sequence[Any]] = {
         "importance_score": [one.importance for one in standings],
         "created_at": [one.created_at for one in standings],
         "event_time": [one.event_time for one in standings],
         "expires_at": [one.expires_at for one in standings],
-        "last_accessed_at": [_last_met(row, one) for row, one in listed],
-        "updated_at": [now] * len(listed),
+        "last_accessed_at": [_last_met(*pair) for pair in zip(records, standings, strict=True)],
+        "access_count": [one.access_count for one in records],
+        "confidence": [one.confidence for one in records],
+        "folded_through": [through] * len(ids),
+        "updated_at": [now] * len(ids),
         "kind": [one.kind for one in standings],
         "metadata": [metadata_text(one) for one in standings],
         "merged_into": [one.merged_into for one in standings],
@@ -43,8 +52,8 @@ def merged_rows(rows: pa.Table, changes: Mapping[str, Standing], *, now: datetim
     return rows
 
 
-def _last_met(row: Mapping[str, Any], standing: Standing) -> datetime:
-    stored: datetime = row["last_accessed_at"] or row["event_time"] or row["created_at"]
+def _last_met(record: MemoryRecord, standing: Standing) -> datetime:
+    stored = record.last_accessed_at
     return stored if standing.met_at is None else max(stored, standing.met_at)
 
 

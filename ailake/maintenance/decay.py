@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ailake import clock
@@ -29,6 +28,7 @@ from ailake.maintenance.runs import recorded
 from ailake.progress import progress_bar
 from ailake.storage.columns import Compute, FragmentView, rewrite_columns, sweep_orphans
 from ailake.storage.executing import Executor
+from ailake.storage.folding import waiting_accesses
 from ailake.storage.locks import DECAY, JOBS, exclusive
 from ailake.storage.twins import merge_twins
 
@@ -214,17 +214,8 @@ class _Run:
 
     def _folds(self, dataset: "lance.LanceDataset") -> dict[int, Fold]:
         pending: dict[int, dict[int, Pending]] = {}
-        wanted = pa.array(list(self.entries), pa.string())
-        scan = dataset.scanner(columns=["chunk_id", "folded_through"], with_row_address=True)
-        for batch in scan.to_batches() if self.entries else ():
-            rows = batch.filter(pc.is_in(batch["chunk_id"], value_set=wanted))
-            for memory_id, watermark, address in zip(
-                *(rows[name].to_pylist() for name in ("chunk_id", "folded_through", "_rowaddr")),
-                strict=True,
-            ):
-                waiting = self.entries.pending(memory_id, folded_through=watermark)
-                if waiting is not None:
-                    pending.setdefault(address >> 32, {})[address & 0xFFFFFFFF] = waiting
+        for address, waiting in waiting_accesses(dataset, self.entries).items():
+            pending.setdefault(address >> 32, {})[address & 0xFFFFFFFF] = waiting
         return {fragment: Fold(found, self.through) for fragment, found in pending.items()}
 
 
@@ -242,8 +233,7 @@ class _NewColumns:
         accessed = _last_access(view)
         columns: dict[str, pa.Array] = {}
         if fold is not None:
-            counts = view.read(ACCESS_COLUMNS)["access_count"]
-            accessed, columns = folded_accesses(accessed, counts, fold)
+            accessed, columns = folded_accesses(accessed, view.read(ACCESS_COLUMNS), fold)
             if fold.has_repeats:
                 repeats = view.read(REPEAT_COLUMNS)
                 columns |= folded_repeats(repeats["updated_at"], repeats["confidence"], fold)

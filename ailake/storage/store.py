@@ -313,6 +313,10 @@ class Store:
         self.recorder.catch_up(self, alone=False)
         self.episodic.upsert(rows, at=at)
 
+    def unless_changed(self, view: ReadView) -> lance.LanceDataset | None:
+        """Return the version that rows were read at, where no lock keeps a fold from them."""
+        return view.dataset if self.location.root is None else None
+
     def settle_stale(self) -> None:
         """Commit what another process logged a while ago and did not live to commit."""
         self.ensure_open()

@@ -171,7 +171,9 @@ class Table:
         # The engine wants a key that may not be null of the rows, too.
         rows = rows.cast(pa.schema([schema.field(name) for name in rows.schema.names]))
         if at is not None:
-            once = at.merge_insert("chunk_id").conflict_retries(0).when_matched_update_all()
+            # A handle of its own: one that other threads read with can't be written with.
+            own = at.checkout_version(at.version)
+            once = own.merge_insert("chunk_id").conflict_retries(0).when_matched_update_all()
             (once.when_not_matched_insert_all() if whole else once).execute(rows)
             return
 
