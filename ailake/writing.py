@@ -1,7 +1,7 @@
 """Writing drafts: decide, embed what is new, decide again under a lock, then log or commit."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -215,7 +215,7 @@ class Writer:
             names = tuple(store.episodic.handle.schema.names)
             rows = view.stored("chunk_id", list(plan.changes), names)
             known = records(view, to_pylist(rows.select(list(RECORD_COLUMNS))))
-            heirs = Heirs({one.id: one for one in known}, through)
+            heirs = Heirs(plan.changes.keys(), {one.id: one for one in known}, through)
             new = self._rows(part, plan, self._memories(part, plan, heirs)).rows_of(
                 0, len(plan.additions)
             )
@@ -275,15 +275,22 @@ class Heirs:
     """What new memories take over from the stored ones that they stand in the place of.
 
     Attributes:
-        known: The stored memories, with the accesses that the journal has of them.
+        changed: The ids of the stored memories that the plan changes.
+        known: Those of them that are there, with the accesses that the journal has of them.
         through: The version of the journal that these are of.
     """
 
+    changed: Collection[str]
     known: Mapping[str, MemoryRecord]
     through: int
 
     def endowed(self, memory: NewMemory, addition: Addition) -> NewMemory:
-        """Return a new memory with the accesses of the one that it stands in the place of."""
+        """Return a new memory with the accesses of the one that it stands in the place of.
+
+        Where that which it was to be merged into is gone meanwhile it lives on its own.
+        """
+        if memory.merged_into in self.changed and memory.merged_into not in self.known:
+            memory = replace(memory, merged_into="")
         old = self.known.get(addition.heir_of)
         if old is None or memory.standing is None:
             return memory

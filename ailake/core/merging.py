@@ -30,6 +30,8 @@ def merged_rows(
     """
     ids = rows["chunk_id"].to_pylist()
     records, standings = [known[name] for name in ids], [changes[name] for name in ids]
+    # What somebody else has merged meanwhile does not come back to life.
+    into = [one.merged_into or changes[one.id].merged_into for one in records]
     columns: dict[str, Sequence[Any]] = {
         "importance_score": [one.importance for one in standings],
         "created_at": [one.created_at for one in standings],
@@ -42,8 +44,8 @@ def merged_rows(
         "updated_at": [now] * len(ids),
         "kind": [one.kind for one in standings],
         "metadata": [metadata_text(one) for one in standings],
-        "merged_into": [one.merged_into for one in standings],
-        "state": [_state(one).value for one in standings],
+        "merged_into": into,
+        "state": [(State.MERGED if one else State.ACTIVE).value for one in into],
     }
     for name, values in columns.items():
         place = rows.schema.get_field_index(name)
@@ -55,10 +57,6 @@ def merged_rows(
 def _last_met(record: MemoryRecord, standing: Standing) -> datetime:
     stored = record.last_accessed_at
     return stored if standing.met_at is None else max(stored, standing.met_at)
-
-
-def _state(standing: Standing) -> State:
-    return State.MERGED if standing.merged_into else State.ACTIVE
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
