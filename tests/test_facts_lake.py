@@ -1,5 +1,6 @@
 """Facts beside everything else in a lake: in the past, in copies, in frames, once pruned."""
 
+import re
 import shutil
 from pathlib import Path
 from threading import current_thread, main_thread
@@ -161,7 +162,7 @@ def test_a_fact_that_comes_back_names_who_lost(facts: ailake.Facts) -> None:
 
 
 def test_many_facts_are_found_by_indexes_that_are_kept_current(
-    lake: ailake.Lake, facts: ailake.Facts
+    lake: ailake.Lake, memory: ailake.Memory, facts: ailake.Facts
 ) -> None:
     many = [works("A", 2010, subject=f"person {n}") for n in range(1_100)]
     facts.assert_(many, now=NOW)
@@ -170,8 +171,8 @@ def test_many_facts_are_found_by_indexes_that_are_kept_current(
         name: indexes_of(lake.store.tables[name].snapshot()) for name in ("facts", "assertions")
     }
     assert {name: [one.name for one in some] for name, some in made.items()} == {
-        "facts": ["fact_id_idx", "key_id_idx", "subject_id_idx"],
-        "assertions": ["key_id_idx"],
+        "facts": ["fact_id_idx", "key_id_idx", "source_memory_id_idx", "subject_id_idx"],
+        "assertions": ["key_id_idx", "source_memory_id_idx"],
     }
     # Some that the indexes know, and some that they lack.
     (decision,) = facts.assert_([works("B", 2015, subject="person 7")], now=NOW + HOUR)
@@ -189,4 +190,12 @@ def test_many_facts_are_found_by_indexes_that_are_kept_current(
     plan = lake.store.tables["facts"].snapshot().scanner(filter="key_id = 'x'").explain_plan()
     assert "ScalarIndexQuery" in plan
     assert len(facts.find(as_of=year(2012), now=NOW + HOUR)) == 1_100
+    memory.remember("tea", id="m", now=NOW)
+    facts.assert_([works("D", 2021, subject="person 7")], source_memory_id="m", now=NOW + HOUR)
+    for name in ("facts", "assertions"):
+        scanner = lake.store.tables[name].snapshot().scanner(filter="source_memory_id = 'm'")
+        read = [int(rows) for rows in re.findall(r"rows_scanned=(\d+),", scanner.analyze_plan())]
+        assert 1 <= sum(read) < 10
+    memory.forget("m", now=NOW + HOUR)
+    assert [v.object for v in facts.find("person 7", "works_at", now=NOW + HOUR)] == ["C"]
     assert lake.verify() == ()

@@ -32,7 +32,7 @@ class IndexKind(StrEnum):
 _LIGHT = (IndexKind.TEXT, IndexKind.BITMAP, IndexKind.KEY)
 
 # Columns that keys are on.
-KEYS = frozenset({"key_id", "subject_id", "fact_id"})
+KEYS = frozenset({"key_id", "subject_id", "fact_id", "source_memory_id"})
 
 
 class Upkeep(IntEnum):
@@ -74,9 +74,9 @@ def _key(column: str) -> IndexSpec:
 # rows each, a search takes 94 ms with none, 87 with those of agent and state, 7 with all. Ids have
 # none, because a resident index finds them.
 ALWAYS: dict[str, tuple[IndexSpec, ...]] = {
-    "facts": tuple(map(_key, ("key_id", "subject_id", "fact_id"))),
-    "verifications": (_key("key_id"),),
-    "assertions": (_key("key_id"),),
+    "facts": tuple(map(_key, ("key_id", "subject_id", "fact_id", "source_memory_id"))),
+    "verifications": tuple(map(_key, ("key_id", "source_memory_id"))),
+    "assertions": tuple(map(_key, ("key_id", "source_memory_id"))),
     "episodic": (
         IndexSpec("chunk_text", IndexKind.TEXT),
         IndexSpec("agent_id", IndexKind.BITMAP),
