@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Lock, Thread
+from threading import Condition, Event, Thread
 from typing import Any
 
 Ask = dict[str, Any]
+PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class ChatServer:
     at_once: int = 0
     most_at_once: int = 0
     ended: Event = field(default_factory=Event)
-    lock: Lock = field(default_factory=Lock)
+    heard: Condition = field(default_factory=Condition)
 
     def reset(self) -> None:
         """Forget what was asked and scripted."""
@@ -59,16 +60,22 @@ class ChatServer:
         self.script, self.asked, self.keys, self.most_at_once = [], [], set(), 0
 
     def reply(self, ask: Ask, key: str) -> Reply:
-        with self.lock:
+        with self.heard:
             self.asked.append(ask)
             self.keys.add(key)
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
             scripted = self.script.pop(0) if self.script else None
+            self.heard.notify_all()
         reply = scripted or self.answer(ask)
-        with self.lock:
+        with self.heard:
             self.at_once -= 1
         return reply
+
+    def wait_for(self, count: int) -> None:
+        """Return when so many requests have come."""
+        with self.heard:
+            assert self.heard.wait_for(lambda: len(self.asked) >= count, timeout=PATIENCE)
 
     @property
     def contents(self) -> list[str]:
