@@ -33,7 +33,6 @@ class LanceKnowledgeGraph(WalkedGraph):
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._held = mentions.HeldGraphs(store)
 
     def index(  # noqa: PLR0917 (a published signature)
         self,
@@ -115,7 +114,7 @@ class LanceKnowledgeGraph(WalkedGraph):
             return self._noted(scope, left, now=moment)
 
     def _noted(self, scope: Scope, entries: Sequence[IndexEntry], *, now: datetime) -> list[str]:
-        fresh = fresh_mentions(entries, self._held.of(scope))
+        fresh = fresh_mentions(entries, self._store.graphs.of(scope))
         if fresh:
             mentions.append(self._store, mention_rows(scope, fresh, recorded_at=now))
         return [one.fact_id for one in fresh]
@@ -134,7 +133,7 @@ class LanceKnowledgeGraph(WalkedGraph):
     def scope_graph(self, scope: Scope) -> ScopeGraph:
         """Return the present mentions of a scope, to be walked."""
         self._store.ensure_open()
-        return self._held.of(scope)
+        return self._store.graphs.of(scope)
 
     def to_polars(self, scope: Scope) -> "pl.DataFrame":
         """Return a row per mention of a scope: fact_id, entity_id, entity_name, entity_type."""

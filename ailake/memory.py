@@ -15,6 +15,7 @@ from ailake.bulk import BulkWriter
 from ailake.changing import Changer
 from ailake.core.accesses import AccessEvent
 from ailake.core.drafts import Draft, Items, check_id, check_metadata
+from ailake.core.entities import EntityRef
 from ailake.core.episodic import unit_interval
 from ailake.core.filters import Predicate, conjunction
 from ailake.core.instants import EARLIEST, as_utc
@@ -65,6 +66,7 @@ class Memory(MemoryReader):
         source: str | None = None,
         kind: str = "",
         id: str | None = None,  # noqa: A002 (the field's name everywhere)
+        entities: Sequence[str | EntityRef] = (),
         event_time: datetime | None = None,
         expires_at: datetime | None = None,
         metadata: Mapping[str, Any] | None = None,
@@ -87,6 +89,9 @@ class Memory(MemoryReader):
             kind: The application's own category.
             id: Makes the call idempotent: the same id again returns the first outcome and changes
                 nothing. Unique in the whole lake.
+            entities: What it mentions, for the graph: strings (``concept``s) and ``EntityRef``s.
+                Where another memory stands for it, that one mentions them. The graph has them
+                with the memory's row, within a second.
             event_time: When it happened, where that is not now; the memory ages from there.
             expires_at: No read returns it from this instant on.
             metadata: The application's own fields, JSON values.
@@ -102,8 +107,8 @@ class Memory(MemoryReader):
         item = {
             "text": text, "importance": importance, "confidence": confidence, "role": role,
             "speaker": speaker, "source": source, "kind": kind, "id": id,
-            "event_time": event_time, "expires_at": expires_at, "metadata": metadata,
-            "session_id": session_id, "vector": vector,
+            "entities": entities, "event_time": event_time, "expires_at": expires_at,
+            "metadata": metadata, "session_id": session_id, "vector": vector,
         }  # fmt: skip
         given = {name: value for name, value in item.items() if name != "text"}
         draft = Draft.of(text, default_session=self.session_id, **given)
@@ -160,7 +165,8 @@ class Memory(MemoryReader):
 
         Args:
             messages: Mappings with ``role`` and ``content``, and optionally ``name`` (becomes the
-                speaker), ``created_at`` (becomes the event's time), ``tool_calls`` and ``id``.
+                speaker), ``created_at`` (becomes the event's time), ``tool_calls``, ``id``
+                and ``entities``.
             session_id: Instead of the one this memory was opened with.
             judge: False stores repetitions too.
             now: The instant of the write, timezone-aware; default: the present.

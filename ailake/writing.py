@@ -15,6 +15,7 @@ from ailake.core.decisions import DecisionRecord
 from ailake.core.drafts import Draft
 from ailake.core.log import LoggedMemory
 from ailake.core.merging import merged_rows
+from ailake.core.noting import noting, with_repeated
 from ailake.core.records import Decision, MemoryRecord, Remembered, Scope
 from ailake.core.remembering import Addition, NewMemory, Plan
 from ailake.core.rows import RECORD_COLUMNS, episodic_rows, expiry_rows, passage_rows, to_pylist
@@ -22,7 +23,7 @@ from ailake.deciding import Decider
 from ailake.embed import EmbeddedPassages, Embedder, embed_documents, embed_passages, is_long
 from ailake.parts import GivenVectors, Part, positions
 from ailake.progress import Advance, ignore
-from ailake.storage import claims, decisions, passages
+from ailake.storage import claims, decisions, mentions, passages
 from ailake.storage.locks import DECAY, exclusive
 from ailake.storage.log import Log
 from ailake.storage.memories import known_outcomes, records
@@ -98,14 +99,15 @@ class Writer:
             self._embed(part, plan, ignore)
             with log.lock:
                 plan, _ = self._decider.decide(part)
-                done = part.is_ready(plan) and plan.is_loggable
+                loggable = plan.is_loggable and self._notes_nothing_stored(part, plan)
+                done = part.is_ready(plan) and loggable
                 if done:
                     self._log(part, plan, log)
             if done:
                 # Without the lock: whoever drains may be waiting for it.
                 self.store.drain_soon()
                 return list(plan.outcomes)
-            if not plan.is_loggable:
+            if not loggable:
                 return self._commit_few(part)
 
     @property
@@ -114,6 +116,11 @@ class Writer:
 
     def _roughly(self, part: Part) -> Plan:
         return self._decider.roughly(part, self._decider.look(part))
+
+    def _notes_nothing_stored(self, part: Part, plan: Plan) -> bool:
+        """Tell whether no memory mentions more now that has no record of its own in this plan."""
+        stored = noting(plan, part.drafts, now=part.now).stored
+        return mentions.are_noted(self.store, self.scope, stored)
 
     def _commit_few(self, part: Part) -> list[Remembered]:
         outcomes = self._write_part(part, ignore)
@@ -170,6 +177,8 @@ class Writer:
     def _log(self, part: Part, plan: Plan, log: Log) -> None:
         """Log the plan; the rows come last, so that what failed before them has added nothing."""
         self.store.journal.note_refreshes(self.scope, plan.refreshes, skipped(plan))
+        noted = noting(plan, part.drafts, now=part.now)
+        plan = replace(plan, additions=with_repeated(plan.additions, noted))
         if plan.additions:
             vectors = part.vectors[positions(plan)].astype(np.float16)
             instant = clock.utc_now()
@@ -188,6 +197,7 @@ class Writer:
             The first outcomes of ids that others had taken by then.
         """
         decisions.append(self.store, plan.verdicts, again=bool(part.given_ids))
+        self._note(part, plan)
         if plan.extensions:
             self.store.change(expiry_rows(plan.extensions))
         self.store.journal.record_refreshes(self.scope, plan.refreshes)
@@ -203,6 +213,12 @@ class Writer:
             return claims.insert(self.store, rows, ids, scope=self.scope, passages_at=passages_at)
         self.store.episodic.sync(self.store.episodic.append(rows))
         return {}
+
+    def _note(self, part: Part, plan: Plan) -> None:
+        noted = noting(plan, part.drafts, now=part.now)
+        entries = {self.scope: (*noted.added, *noted.stored)}
+        again = bool(noted.stored or part.given_ids)
+        mentions.note(self.store, entries, now=part.now, again=again)
 
     def _commit_merged(self, part: Part, plan: Plan) -> None:
         """Write new rows and the stored ones that they are merged with, in one commit."""

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ailake.core.drafts import Draft
+from ailake.core.entities import EntityRef
+from ailake.core.graph import entity_refs
 from ailake.core.log import VERSION, LoggedMemory, Rest, encode, replay
 from ailake.core.records import Decision, Remembered, Scope, SourceClass
 from ailake.core.remembering import NewMemory
@@ -38,6 +40,9 @@ drafts = st.builds(
     expires_at=st.none() | instants,
     metadata=st.dictionaries(labels, texts | st.integers() | st.none(), max_size=3).map(json.dumps),
     session_id=labels,
+    entities=st.lists(st.from_regex("[A-Z][a-z]{0,3}", fullmatch=True), max_size=2).map(
+        entity_refs
+    ),
 )
 outcomes = st.builds(
     Remembered, texts, st.sampled_from(Decision), labels, existing_id=labels, veto=labels
@@ -105,6 +110,29 @@ def test_a_vector_is_read_as_it_will_be_stored() -> None:
     assert logged.waiting.vector.tolist() == [0, 1, 2]
     assert logged.waiting.row["chunk_text"] == "tea"
     assert logged.memory.draft.vector is None
+
+
+def test_what_it_mentions_is_read_as_it_was_spelt() -> None:
+    made = a_memory("tea")
+    named = (EntityRef("person", "ANA"), EntityRef("other(Kind)", "A #1"))
+    telling = replace(made.memory, draft=replace(made.memory.draft, entities=named))
+    (read_back,) = replay(encode([replace(made, memory=telling)])).memories
+    spelt = [(one.type, one.name) for one in read_back.memory.draft.entities]
+    assert spelt == [("person", "ANA"), ("other(Kind)", "A #1")]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_records_from_before_there_were_mentions_are_read(version: int) -> None:
+    payload = json.loads(RECORDS[0][HEAD:].partition(b"\0")[0])
+    for document in payload:
+        document["v"] = version
+        del document["entities"]
+        if version == 1:
+            del document["verdict"]
+    texts = json.dumps(payload, separators=(",", ":")).encode()
+    changed = texts + b"\0" + RECORDS[0][HEAD:].partition(b"\0")[2]
+    record = pack("<II", len(changed), crc32(changed)) + changed
+    assert read(record) == [plain(logged) for logged in BATCHES[0]]
 
 
 def test_a_cut_leaves_whole_records() -> None:

@@ -15,6 +15,7 @@ import typer
 from ailake.cli import options as o
 from ailake.cli.output import print_json, print_line
 from ailake.core.drafts import drafts_of
+from ailake.core.entities import EntityRef
 from ailake.core.records import Decision, Scope
 from ailake.errors import InvalidInputError
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 CHUNK_LINES = 16_384
 
 _INSTANTS = ("event_time", "expires_at")
+_TYPED = {"type", "name"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,8 @@ def ingest(
 ) -> None:
     """Store every line of a file; the same file again adds nothing, so a killed run resumes.
 
-    Lines are objects of remember's arguments. All of them are checked before the first is stored.
+    Lines are objects of remember's arguments, an entity a name or {"type": …, "name": …}. All of
+    them are checked before the first is stored.
     """
     lines = check_file(file)
     with o.opened_memory(
@@ -139,7 +142,7 @@ def ingest_file(
 
 
 def read_items(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read the non-blank lines with their numbers; instants come as datetimes.
+    """Read the non-blank lines with their numbers; instants and typed entities come as objects.
 
     Raises:
         InvalidInputError: A line that is not UTF-8, not a JSON object, or has a bad instant.
@@ -152,7 +155,7 @@ def read_items(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 item = json.loads(raw)
                 if not isinstance(item, dict):
                     raise InvalidInputError.of("line", got=item, wanted="a JSON object")
-                yield number, _with_instants(item)
+                yield number, _with_entities(_with_instants(item))
             except ValueError as error:
                 raise InvalidInputError(f"{file.name} line {number}: {error}") from error
 
@@ -161,6 +164,17 @@ def _with_instants(item: dict[str, Any]) -> dict[str, Any]:
     for name in _INSTANTS:
         if isinstance(item.get(name), str):
             item[name] = o.instant(item[name], name=name)
+    return item
+
+
+def _with_entities(item: dict[str, Any]) -> dict[str, Any]:
+    named = item.get("entities")
+    if isinstance(named, list):
+        # Anything else is refused with the line's other fields.
+        item["entities"] = [
+            EntityRef(**one) if isinstance(one, dict) and one.keys() == _TYPED else one
+            for one in named
+        ]
     return item
 
 

@@ -38,6 +38,9 @@ def remember(
     event_time: Annotated[str | None, typer.Option(help="When it happened, ISO 8601.")] = None,
     expires_at: Annotated[str | None, typer.Option(help="When it lapses, ISO 8601.")] = None,
     metadata: Annotated[str | None, typer.Option(help="Your own fields, a JSON object.")] = None,
+    entity: Annotated[
+        list[str] | None, typer.Option(help="What it mentions, such as Ben:person; repeatable.")
+    ] = None,
     judge: Annotated[bool, typer.Option(help="Skip what is there already.")] = True,
     now: o.Now = None,
     embedder: o.Embedder = None,
@@ -59,6 +62,7 @@ def remember(
             event_time=o.instant(event_time, name="--event-time"),
             expires_at=o.instant(expires_at, name="--expires-at"),
             metadata=o.json_object(metadata, name="--metadata"),
+            entities=[o.entity(one) for one in entity or ()],
             judge=judge,
             now=o.instant(now, name="--now"),
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ailake.core.entities import ENTITY_TYPES, PLAIN_TYPE, EntityRef
 from ailake.core.filters import where_from_json
 from ailake.core.schema import filter_kinds
 from ailake.errors import InvalidInputError
@@ -125,6 +126,14 @@ def filter_option(text: str | None) -> dict[str, Any] | None:
     """Read ``--where``; strings compared with instants become instants."""
     where = json_object(text, name="--where")
     return None if where is None else where_from_json(where, filter_kinds("episodic"))
+
+
+def entity(text: str) -> EntityRef:
+    """Read ``--entity``: a name, and perhaps its type behind a colon."""
+    name, _, kind = text.rpartition(":")
+    if name and (kind in ENTITY_TYPES or kind.startswith("other(")):
+        return EntityRef(kind, name)
+    return EntityRef(PLAIN_TYPE, text)
 
 
 def pairs(options: list[str], *, name: str = "--storage-option") -> dict[str, str]:

@@ -39,7 +39,9 @@ _TYPES = {
     "expires_at": MICROSECONDS,
 }
 _DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(Draft)}
-_NAMES = tuple(name for name in _DEFAULTS if name != "vector")
+# What is mentioned is hashed entity by entity all the same.
+_ROW_BY_ROW = frozenset({"entities"})
+_NAMES = tuple(name for name in _DEFAULTS if name not in {"vector", *_ROW_BY_ROW})
 
 
 class _UnusualError(ValueError):
@@ -125,7 +127,7 @@ def read_columns(items: object, *, default_session: str) -> WithVectors | None:
 
 
 def _are_usual(names: Collection[object]) -> bool:
-    return {"text", "vector"} <= set(names) <= {"text", *FIELD_NAMES}
+    return {"text", "vector"} <= set(names) <= {"text", *FIELD_NAMES} - _ROW_BY_ROW
 
 
 def _of_table(table: pa.Table, constants: Mapping[str, Any]) -> WithVectors | None:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ailake.core.entities import EntityRef
 from ailake.core.episodic import unit_interval
+from ailake.core.graph import entity_refs
 from ailake.core.instants import as_utc
 from ailake.core.prompts import is_recalled
 from ailake.core.records import SourceClass, is_encodable
@@ -32,6 +34,7 @@ class Draft:
         text: 1 to 200,000 characters, not only whitespace.
         metadata: A JSON object as canonical text.
         vector: The embedding where the caller brings one, not checked yet.
+        entities: What it mentions, each once.
     """
 
     text: str
@@ -47,6 +50,7 @@ class Draft:
     metadata: str = "{}"
     session_id: str = ""
     vector: object = None
+    entities: tuple[EntityRef, ...] = ()
 
     @classmethod
     def of(cls, text: object, *, default_session: str = "", **values: object) -> Self:
@@ -143,6 +147,10 @@ def _check_source(value: object, *, name: str) -> str:
     return SourceClass(value).value
 
 
+def _check_entities(value: object, *, name: str) -> tuple[EntityRef, ...]:  # noqa: ARG001 (the signature of a check)
+    return entity_refs(value)
+
+
 def _keep(value: object, *, name: str) -> object:  # noqa: ARG001 (the signature of a check)
     return value
 
@@ -161,6 +169,7 @@ _CHECKS: dict[str, Any] = {
     "session_id": check_label,
     # Only who knows the embedder can check it.
     "vector": _keep,
+    "entities": _check_entities,
 }
 
 

@@ -20,20 +20,22 @@ from numpy.typing import NDArray
 
 from ailake.core.decisions import DecisionRecord, SeenCandidate
 from ailake.core.drafts import Draft
+from ailake.core.entities import EntityRef
 from ailake.core.records import Decision, Remembered, Scope
 from ailake.core.remembering import NewMemory
 from ailake.core.rows import row_of
 from ailake.errors import SchemaMismatchError
 
-# 2: with the judge's verdict.
-VERSION = 2
+# 2: with the judge's verdict. 3: with what the memory mentions.
+VERSION = 3
 
 _HEAD = Struct("<II")
 _SEPARATOR = b"\0"
 # Of every payload; within its texts the quotes are escaped.
 _START = b'[{"v":'
 _FLOAT16 = np.dtype("<f2")
-_DRAFT = tuple(field.name for field in fields(Draft) if field.name not in {"id", "vector"})
+_APART = frozenset({"id", "vector", "entities"})
+_DRAFT = tuple(field.name for field in fields(Draft) if field.name not in _APART)
 _INSTANTS = frozenset({"event_time", "expires_at"})
 
 
@@ -169,6 +171,7 @@ def _document(logged: LoggedMemory) -> dict[str, Any]:
         "folded_through": memory.folded_through,
         "rules_version": memory.rules_version,
         "draft": draft,
+        "entities": [[one.type, one.name] for one in memory.draft.entities],
         "verdict": None if memory.verdict is None else _verdict(memory.verdict),
     }
 
@@ -215,6 +218,8 @@ def _memory(document: Mapping[str, Any]) -> NewMemory:
         name: datetime.fromisoformat(value) if name in _INSTANTS and value else value
         for name, value in document["draft"].items()
     }
+    # Versions 1 and 2 had none.
+    draft["entities"] = tuple(EntityRef(*one) for one in document.get("entities", ()))
     memory = NewMemory(
         draft=Draft(**draft),
         outcome=Remembered(document["id"], Decision(decision), reason, existing_id, veto),

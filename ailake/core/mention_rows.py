@@ -30,26 +30,28 @@ class FreshMentions:
     valid_from: datetime | None
 
 
-def fresh_mentions(entries: Sequence[IndexEntry], known: ScopeGraph) -> list[FreshMentions]:
+def fresh_mentions(entries: Sequence[IndexEntry], known: ScopeGraph | None) -> list[FreshMentions]:
     """Return what a batch adds, in its order; entries that add no mention are left out.
 
     Args:
         entries: The batch, which sees itself.
-        known: The mentions of their scope.
+        known: The mentions of their scope, None where it has none of these facts.
     """
     present: dict[str, set[str]] = {}
     told: set[str] = set()
+    texts = {} if known is None else known.texts
     fresh: list[FreshMentions] = []
     # Most of a batch's mentions are of few entities, and an id is a hash.
     ids: dict[EntityRef, str] = {}
     for entry in entries:
         had = present.get(entry.fact_id)
         if had is None:
-            had = present[entry.fact_id] = set(known.entities_of(entry.fact_id))
+            had = set() if known is None else set(known.entities_of(entry.fact_id))
+            present[entry.fact_id] = had
         named = {ids.get(ref) or ids.setdefault(ref, ref.id): ref for ref in entry.refs}
         news = {one: ref for one, ref in named.items() if one not in had}
         if news:
-            is_told = entry.fact_id in told or entry.fact_id in known.texts
+            is_told = entry.fact_id in told or entry.fact_id in texts
             text = "" if is_told else entry.text
             fresh.append(FreshMentions(entry.fact_id, news, text, entry.valid_from))
             had.update(news)

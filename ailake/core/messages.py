@@ -9,7 +9,7 @@ from ailake.core.prompts import is_recalled
 from ailake.core.records import SourceClass
 from ailake.errors import InvalidInputError
 
-KEYS = ("role", "content", "name", "created_at", "tool_calls", "tool_call_id", "id")
+KEYS = ("role", "content", "name", "created_at", "tool_calls", "tool_call_id", "id", "entities")
 
 # Instructions and machine output never merge with what people said.
 _SOURCES = {
@@ -31,8 +31,8 @@ def drafts_of_messages(
 
     Args:
         messages: Mappings with ``role`` and ``content``, and optionally ``name``, ``created_at``
-            (a timezone-aware datetime), ``tool_calls``, ``tool_call_id`` and ``id``. Content is a
-            string, or a list of parts whose ``text`` counts.
+            (a timezone-aware datetime), ``tool_calls``, ``tool_call_id``, ``id`` and
+            ``entities``. Content is a string, or a list of parts whose ``text`` counts.
         default_session: Session of all of them.
 
     Raises:
@@ -73,6 +73,7 @@ def _draft(message: Mapping[str, Any], session: str) -> Draft:
         id=message.get("id"),
         source=None if is_recalled(text) else source.value,
         metadata=None if called is None else {"tool_call_id": called},
+        entities=message.get("entities"),
     )
 
 

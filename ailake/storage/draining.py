@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from ailake.core.draining import DrainPlan, Twins, moved_id, plan_drain
 from ailake.core.log import LoggedMemory, Rest, replay
+from ailake.core.noting import entry_of
 from ailake.core.rows import episodic_rows, expiry_rows, nanoseconds
 from ailake.errors import AilakeError
-from ailake.storage import decisions
+from ailake.storage import decisions, mentions
 from ailake.storage import log as logs
 from ailake.storage.identity import EmbedderIdentity, identity_of
 from ailake.storage.locks import WRITE, LockedError, exclusive
@@ -28,6 +29,7 @@ from ailake.storage.syncing import sync
 from ailake.storage.view import ReadView
 
 if TYPE_CHECKING:
+    from ailake.core.graph import IndexEntry
     from ailake.core.records import Scope
     from ailake.storage.store import Store
 
@@ -100,6 +102,7 @@ def _settle_unhindered(store: "Store", root: Path) -> None:
 def _tidy(store: "Store") -> None:
     store.episodic.tidy()
     store.tables[decisions.DECISIONS].tidy()
+    store.tables[mentions.NAME].tidy()
 
 
 def _drain(store: "Store") -> None:
@@ -164,6 +167,7 @@ def _apply(store: "Store", plan: DrainPlan, *, again: bool) -> None:
         store.journal.record_refreshes(scope, notes)
     verdicts = [one.memory.verdict for one in plan.additions if one.memory.verdict is not None]
     decisions.append(store, verdicts, again=again)
+    _note(store, plan, again=again)
     if plan.additions:
         present = identity_of(store.episodic.snapshot().schema)
         vectors = np.stack([_vector(logged, present) for logged in plan.additions])
@@ -172,6 +176,18 @@ def _apply(store: "Store", plan: DrainPlan, *, again: bool) -> None:
         instants = np.array([nanoseconds(one.logged_at) for one in plan.additions], "<i8")
         recorded = {LOGGED_AT_KEY: b64encode(instants.tobytes()).decode()}
         store.episodic.sync(store.episodic.append(rows, properties=recorded))
+
+
+def _note(store: "Store", plan: DrainPlan, *, again: bool) -> None:
+    telling = [one for one in plan.additions if one.memory.draft.entities]
+    if not telling:
+        return
+    entries: dict[Scope, list[IndexEntry]] = {}
+    for one in telling:
+        memory = one.memory
+        entry = entry_of(memory.id, memory.draft, now=memory.created_at)
+        entries.setdefault(memory.scope, []).append(entry)
+    mentions.note(store, entries, now=max(one.logged_at for one in telling), again=again)
 
 
 def _vector(logged: LoggedMemory, present: EmbedderIdentity) -> NDArray[np.float16]:

@@ -1,8 +1,9 @@
 """The table ``mentions``: read scope by scope, added to and taken from in single commits."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ailake.core.filters import parse_where
+from ailake.core.graph import IndexEntry
 from ailake.core.graph_walk import ScopeGraph, scope_graph
+from ailake.core.mention_rows import fresh_mentions, mention_rows
 from ailake.core.records import Scope
 from ailake.core.schema import SCOPE_COLUMNS, filter_kinds, table_spec
 from ailake.storage.retries import reading_again
@@ -53,19 +56,19 @@ class HeldGraphs:
     """The graphs of the scopes that were asked for last, as of the table's latest version.
 
     Args:
-        store: The lake.
+        tables: The tables of the lake.
         most: Mentions to hold at most, over all scopes; the scope asked for last stays.
     """
 
-    def __init__(self, store: "Store", *, most: int = HELD_MENTIONS) -> None:
-        self._store = store
+    def __init__(self, tables: Mapping[str, "Table"], *, most: int = HELD_MENTIONS) -> None:
+        self._tables = tables
         self._most = most
         self._lock = Lock()
         self._held: OrderedDict[Scope, HeldGraph] = OrderedDict()
 
     def of(self, scope: Scope) -> ScopeGraph:
         """Return the mentions of a scope, whoever wrote them."""
-        table = self._store.tables[NAME]
+        table = self._tables[NAME]
         # In this order: another table's version is never taken for one of the table before it.
         dataset = table.snapshot()
         incarnation = table.incarnation
@@ -121,10 +124,42 @@ def _signature(fragment: lance.LanceFragment) -> Hashable:
 
 def append(store: "Store", rows: pa.Table) -> None:
     """Add mentions in one commit; they are on disk when this returns."""
-    table = store.tables[NAME]
-    table.sync(table.append(rows.select(_COLUMNS)))
-    table.tidy()
+    _add(store.tables[NAME], rows)
+    store.tables[NAME].tidy()
     store.upkeep_soon()
+
+
+def _add(table: "Table", rows: pa.Table) -> None:
+    table.sync(table.append(rows.select(_COLUMNS)))
+
+
+def note(
+    store: "Store",
+    entries: Mapping[Scope, Sequence[IndexEntry]],
+    *,
+    now: datetime,
+    again: bool,
+) -> None:
+    """Add what memories mention, before their rows, in one commit; none makes none.
+
+    Args:
+        store: The lake, whose write lock the caller holds where there is one.
+        entries: Of each scope.
+        now: When they are recorded.
+        again: Some may have been noted before: those are left out.
+    """
+    rows = []
+    for scope, some in entries.items():
+        fresh = fresh_mentions(some, store.graphs.of(scope) if some and again else None)
+        if fresh:
+            rows.append(mention_rows(scope, fresh, recorded_at=now))
+    if rows:
+        _add(store.tables[NAME], pa.concat_tables(rows))
+
+
+def are_noted(store: "Store", scope: Scope, entries: Sequence[IndexEntry]) -> bool:
+    """Tell whether the graph has all of the entries already."""
+    return not entries or not fresh_mentions(entries, store.graphs.of(scope))
 
 
 def remove(store: "Store", facts: Mapping[Scope, Collection[str]]) -> int:

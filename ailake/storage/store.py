@@ -30,6 +30,7 @@ from ailake.storage.keys import Keys
 from ailake.storage.location import Location, ObjectStore
 from ailake.storage.locks import WRITE, LockedError, exclusive
 from ailake.storage.log import Log
+from ailake.storage.mentions import HeldGraphs
 from ailake.storage.recording import Recorder
 from ailake.storage.table import Table
 from ailake.storage.upkeep import Drainer
@@ -54,6 +55,7 @@ class Store:
         keys: Where ids and duplicate keys are in ``episodic``.
         held: Scopes that are held in memory for recall.
         weights: What the memories of larger ones weigh.
+        graphs: What is mentioned in the scopes that were asked for last.
         rules: What new memories are judged by.
         recorder: What tells the ledger of what is committed.
         recall_bytes: What recall may hold of vectors in memory, and again of weights; None for
@@ -71,6 +73,7 @@ class Store:
     keys: Keys = field(init=False)
     held: HeldScopes = field(init=False)
     weights: WeightLists = field(init=False)
+    graphs: HeldGraphs = field(init=False)
     rules: JudgeRules = field(default_factory=JudgeRules)
     drained_later: pa.Table | None = None
     drainer: Drainer = field(init=False)
@@ -87,6 +90,7 @@ class Store:
 
     def __post_init__(self) -> None:
         self._hold_nothing()
+        self.graphs = HeldGraphs(self.tables)
         if not self.read_only:
             self.journal.record_verdicts = _recorder(self.tables["decisions"], self.embedder)
         self._logged_then = _waiting(self.drained_later)

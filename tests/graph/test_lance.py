@@ -10,7 +10,6 @@ import ailake
 from ailake.core.graph import IndexEntry
 from ailake.core.indexing import ALWAYS, IndexKind, IndexSpec
 from ailake.core.mention_rows import fresh_mentions, mention_rows
-from ailake.graph import LanceKnowledgeGraph
 from ailake.storage import mentions
 from ailake.storage.indexes import missing_indexes
 
@@ -36,7 +35,8 @@ def test_what_another_handle_writes_is_seen_at_once(lake: ailake.Lake, other: ai
         if step == 5:
             other.store.tables["mentions"].compact()
     assert here.neighbors(ANA, ["tea"]) == expected
-    assert here.subgraph(ANA, 100) == LanceKnowledgeGraph(lake.store).subgraph(ANA, 100)
+    anew = mentions.HeldGraphs(lake.store.tables).of(ANA)
+    assert here.subgraph(ANA, 100) == anew.view(100)
 
 
 def test_a_write_elsewhere_reads_nothing_anew(lake: ailake.Lake) -> None:
@@ -54,9 +54,8 @@ def test_the_same_edge_stored_twice_counts_once(lake: ailake.Lake) -> None:
     graph = lake.graph()
     graph.index(ANA, "f1", ["tea", "milk"], "Ana takes both", NOW, now=NOW)
     once = graph.subgraph(ANA, 10)
-    unseen = LanceKnowledgeGraph(lake.store).scope_graph(BO)
     entries = [IndexEntry("f1", ["tea", "milk"], "another wording", NOW)]
-    rows = mention_rows(ANA, fresh_mentions(entries, unseen), recorded_at=NOW)
+    rows = mention_rows(ANA, fresh_mentions(entries, None), recorded_at=NOW)
     mentions.append(lake.store, rows)
     assert lake.table("mentions").count_rows() == 4
     assert graph.subgraph(ANA, 10) == once
@@ -89,7 +88,7 @@ def test_a_closed_lake_has_no_graph_any_more(tmp_path: Path) -> None:
 
 
 def test_scopes_beyond_the_most_are_read_again(lake: ailake.Lake) -> None:
-    held = mentions.HeldGraphs(lake.store, most=3)
+    held = mentions.HeldGraphs(lake.store.tables, most=3)
     for scope in (ANA, BO):
         lake.graph().index(scope, "f1", ["tea", "milk"])
     ana = held.of(ANA)
@@ -115,9 +114,11 @@ def test_scope_columns_have_indexes_once_there_are_many(
     lake.store.keep_indexes_current()
     assert missing_indexes("mentions", table.snapshot()) == []
     graph.index(ANA, "f2", ["tea"], valid_from=NOW)
-    for one in (graph, LanceKnowledgeGraph(lake.store)):
-        assert one.neighbors(ANA, ["tea"]) == ["f2", "f1"]
-        assert one.neighbors(BO, ["tea"]) == ["f1"]
+    anew = mentions.HeldGraphs(lake.store.tables)
+    tea = [ailake.EntityRef("concept", "tea")]
+    for scope, expected in ((ANA, ["f2", "f1"]), (BO, ["f1"])):
+        assert graph.neighbors(scope, ["tea"]) == expected
+        assert anew.of(scope).neighbors(tea, max_hops=1) == expected
 
 
 def test_entities_of_memories(lake: ailake.Lake) -> None:
