@@ -7,9 +7,10 @@ from ailake.core.chain import BrokenEntry, LedgerEntry, LedgerHead, refuse_unkno
 from ailake.core.drafts import check_id
 from ailake.core.filters import conjunction
 from ailake.core.ledger_rows import entries_of
-from ailake.core.records import Scope
+from ailake.core.records import ChainScope, LakeScope, Scope
 from ailake.errors import InvalidInputError
 from ailake.storage import ledger as chains
+from ailake.storage.job_runs import JOB_RUNS
 from ailake.storage.retries import reading_again
 from ailake.storage.store import Store
 
@@ -17,6 +18,8 @@ from ailake.storage.store import Store
 @dataclass(frozen=True, slots=True)
 class Ledger:
     """What happened to memories and facts, a hash chain per scope; made by ``lake.ledger()``.
+
+    Runs of jobs belong to no scope: the lake itself has a chain of them, under ``LakeScope()``.
 
     Every read sees what was done so far, by whatever process; where nothing can be written, and
     in a view of the past, it sees what the table has.
@@ -26,7 +29,7 @@ class Ledger:
 
     def entries(
         self,
-        scope: Scope,
+        scope: ChainScope,
         *,
         subject_id: str | None = None,
         start: int = 0,
@@ -35,8 +38,8 @@ class Ledger:
         """Return entries of a scope's chain, in its order.
 
         Args:
-            scope: Whose chain.
-            subject_id: Only those about this memory, or this assertion.
+            scope: Whose chain; ``LakeScope()`` has that of the lake itself.
+            subject_id: Only those about this memory, this assertion, or this run.
             start: The first place in the chain to return.
             limit: So many places at most, where given.
 
@@ -56,7 +59,7 @@ class Ledger:
             refuse_unknown(entry.chain_version)
         return entries
 
-    def head(self, scope: Scope) -> LedgerHead | None:
+    def head(self, scope: ChainScope) -> LedgerHead | None:
         """Return the last entry's place and hash, to be pinned elsewhere; None where none is.
 
         Raises:
@@ -68,9 +71,11 @@ class Ledger:
         return reading_again(lambda: chains.heads_of(table.snapshot(), [wanted])).get(wanted)
 
     def verify(
-        self, scope: Scope | None = None, *, head: LedgerHead | None = None
+        self, scope: ChainScope | None = None, *, head: LedgerHead | None = None
     ) -> tuple[BrokenEntry, ...]:
         """Return the first entry that does not hold of each chain that has one; none: all hold.
+
+        An entry about a run holds, too, only as long as its row in ``job_runs`` is what it was.
 
         Args:
             scope: Whose chain; default: all of them.
@@ -85,19 +90,22 @@ class Ledger:
         # Where nothing can be added, what is there is checked all the same.
         self.store.settle()
         self.store.record_if_possible()
-        table = self.store.tables[chains.LEDGER]
+        # The ledger is read first: what it tells of is there.
+        table, runs = self.store.tables[chains.LEDGER], self.store.tables[JOB_RUNS]
         if wanted is None:
-            return reading_again(lambda: chains.check_chains(table.snapshot()))
-        return reading_again(lambda: chains.check_chain(table.snapshot(), wanted, head=head))
+            return reading_again(lambda: chains.check_chains(table.snapshot(), runs.snapshot()))
+        return reading_again(
+            lambda: chains.check_chain(table.snapshot(), runs.snapshot(), wanted, head=head)
+        )
 
 
 def _is_head(value: object) -> bool:
     return isinstance(value, LedgerHead)
 
 
-def _checked(scope: object) -> Scope:
-    if not isinstance(scope, Scope):
-        raise InvalidInputError.of("scope", got=scope, wanted="a Scope")
+def _checked(scope: object) -> ChainScope:
+    if not isinstance(scope, Scope | LakeScope):
+        raise InvalidInputError.of("scope", got=scope, wanted="a Scope, or LakeScope()")
     return scope
 
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 import ailake
 from ailake.cli import app
+from ailake.maintenance import MemoryDecayJob
 
 SCOPE = ailake.Scope("助理")
 
@@ -68,6 +69,27 @@ def test_head_and_verify(uri: str) -> None:
         done = run(uri, "verify", *arguments, AILAKE_AGENT="助理")
         assert (done.exit_code, done.output) == (0, "the ledger holds\n")
     assert '"holds": true' in run(uri, "verify", "--json").output
+
+
+def test_the_chain_of_the_lake_itself(uri: str) -> None:
+    assert run(uri, "head", "--runs").output == "no entry yet\n"
+    with ailake.connect(uri) as lake:
+        MemoryDecayJob(lake).run()
+    (entry,) = json.loads(run(uri, "list", "--runs", "--json", AILAKE_AGENT="助理").output)
+    assert (entry["event"], entry["scope"]["agent_id"]) == ("job_run", "")
+    pinned = run(uri, "head", "--runs").output.strip()
+    assert pinned == f"0:{entry['hash']}"
+    assert run(uri, "verify", "--runs", "--head", pinned).output == "the ledger holds\n"
+    dataset = lance.dataset(f"{uri}/job_runs.lance")
+    dataset.update({"status": "'failed'"})
+    told = f"broken: the lake itself, entry 0 ({entry['id']}): its run was changed in job_runs\n"
+    for arguments in ([], ["--runs"], ["--runs", "--all"]):
+        done = run(uri, "verify", *arguments)
+        assert (done.exit_code, done.output) == (1, told)
+    assert run(uri, "verify", "--agent", "b").exit_code == 0
+    error = run(uri, "head").exception
+    assert isinstance(error, ailake.InvalidInputError)
+    assert "neither --agent nor --runs" in str(error)
 
 
 def test_a_broken_chain_is_named(uri: str) -> None:

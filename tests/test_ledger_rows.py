@@ -19,7 +19,7 @@ from ailake.core.ledger_rows import (
     entry_rows,
     payload_hashes,
 )
-from ailake.core.records import Scope
+from ailake.core.records import ChainScope, Scope
 from ailake.core.schema import EPISODIC, INSTANT
 from ailake.errors import LakeCorruptError
 
@@ -67,7 +67,8 @@ drawn = st.builds(
 
 @given(st.lists(drawn, max_size=12), st.booleans())
 def test_many_at_once_are_linked_as_each_by_itself(rows: list[dict[str, Any]], begun: bool) -> None:  # noqa: FBT001 (drawn)
-    heads = {SCOPES[0]: LedgerHead(SCOPES[0], 2**40, "ab" * 32)} if begun else {}
+    begun_at = LedgerHead(SCOPES[0], 2**40, "ab" * 32)
+    heads: dict[ChainScope, LedgerHead] = {SCOPES[0]: begun_at} if begun else {}
     ids = [f"e{n}" for n in range(len(rows))]
     table = episodic(rows)
     made, after = created_rows(table, ids, heads, source_version=7)
@@ -136,7 +137,7 @@ def test_many_scopes_and_rows_are_linked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("agent_id", ""), ("timestamp", 9 * 10**17), ("timestamp", -(2**62))]
+    ("name", "value"), [("agent_id", " "), ("timestamp", 9 * 10**17), ("timestamp", -(2**62))]
 )
 def test_what_nobody_could_have_written_is_named(name: str, value: Any) -> None:
     (entry,) = append(SCOPES[0], None, [LedgerRecord(**_told())])

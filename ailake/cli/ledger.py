@@ -7,14 +7,14 @@ import typer
 from ailake.cli import options as o
 from ailake.cli.output import print_json, print_line, print_table
 from ailake.core.chain import LedgerHead
-from ailake.core.records import Scope
+from ailake.core.records import ChainScope, LakeScope, Scope
 from ailake.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from ailake.core.chain import BrokenEntry
 
 commands = typer.Typer(
-    no_args_is_help=True, help="The provenance ledger: what happened to memories, as a hash chain."
+    no_args_is_help=True, help="The provenance ledger: what happened, as hash chains."
 )
 
 AnyAgent = Annotated[
@@ -22,6 +22,13 @@ AnyAgent = Annotated[
     typer.Option("--agent", envvar="AILAKE_AGENT", help="Only this scope; default: all."),
 ]
 Everything = Annotated[bool, typer.Option("--all", help="All scopes, whatever --agent says.")]
+Owner = Annotated[
+    str | None, typer.Option("--agent", envvar="AILAKE_AGENT", help="Owner of the memory.")
+]
+Runs = Annotated[
+    bool,
+    typer.Option("--runs", help="The lake's own chain, of runs of jobs, whatever --agent says."),
+]
 Head = Annotated[
     str | None,
     typer.Option("--head", help="SEQUENCE:HASH, as ledger head printed it some time ago."),
@@ -43,13 +50,15 @@ def verify(
     agent: AnyAgent = None,
     user: o.User = "",
     project: o.Project = "",
+    runs: Runs = False,
     everything: Everything = False,
     head: Head = None,
     storage_option: o.StorageOption = None,
     as_json: o.AsJson = False,
 ) -> None:
     """Check the chains, and name the first entry that does not hold; exit 1 where one does not."""
-    scope = None if agent is None or everything else Scope(agent, user, project)
+    is_one = not everything and (runs or agent is not None)
+    scope = _scope(agent, user, project, runs=runs) if is_one else None
     pinned = None if head is None else _head(scope, head)
     with o.opened_lake(lake, storage_options=storage_option) as opened:
         broken = opened.ledger().verify(scope, head=pinned)
@@ -65,15 +74,17 @@ def verify(
 def head(
     *,
     lake: o.LakeUri,
-    agent: o.Agent,
+    agent: Owner = None,
     user: o.User = "",
     project: o.Project = "",
+    runs: Runs = False,
     storage_option: o.StorageOption = None,
     as_json: o.AsJson = False,
 ) -> None:
     """Print the place and hash of a chain's last entry, to be kept elsewhere."""
+    scope = _scope(agent, user, project, runs=runs)
     with o.opened_lake(lake, storage_options=storage_option) as opened:
-        found = opened.ledger().head(Scope(agent, user, project))
+        found = opened.ledger().head(scope)
     if as_json:
         print_json(found)
     elif found is None:
@@ -86,9 +97,10 @@ def head(
 def list_(
     *,
     lake: o.LakeUri,
-    agent: o.Agent,
+    agent: Owner = None,
     user: o.User = "",
     project: o.Project = "",
+    runs: Runs = False,
     subject: Subject = None,
     start: Start = 0,
     limit: Limit = 100,
@@ -96,7 +108,7 @@ def list_(
     as_json: o.AsJson = False,
 ) -> None:
     """Show the entries of a chain, in its order."""
-    scope = Scope(agent, user, project)
+    scope = _scope(agent, user, project, runs=runs)
     with o.opened_lake(lake, storage_options=storage_option) as opened:
         entries = opened.ledger().entries(scope, subject_id=subject, start=start, limit=limit)
     if as_json:
@@ -106,7 +118,15 @@ def list_(
     print_table("ledger", ("sequence", "when", "event", "subject", "hash"), rows)
 
 
-def _head(scope: Scope | None, text: str) -> LedgerHead:
+def _scope(agent: str | None, user: str, project: str, *, runs: bool) -> ChainScope:
+    if runs:
+        return LakeScope()
+    if agent is None:
+        raise InvalidInputError("got neither --agent nor --runs, wanted whose chain it is")
+    return Scope(agent, user, project)
+
+
+def _head(scope: ChainScope | None, text: str) -> LedgerHead:
     sequence, _, digest = text.partition(":")
     if scope is None:
         raise InvalidInputError("--head: got no --agent, wanted the scope whose head it is")

@@ -13,7 +13,10 @@ MICROS = pa.timestamp("us", tz="UTC")
 LEDGER = TableSpec(
     name="ledger",
     version=1,
-    meaning="what happened to memories and facts, a hash chain per scope; docs/ledger.md tells all",
+    meaning=(
+        "what happened to memories and facts, and which jobs ran, a hash chain per scope; "
+        "docs/ledger.md tells all"
+    ),
     scope=SCOPE_COLUMNS,
     memory_column="subject_id",
     forget=Erasure.KEEP,
@@ -26,14 +29,16 @@ LEDGER = TableSpec(
             "event",
             _TEXT,
             "create, modify, merged, update, restore, forget_intent, memory_forget, forget_void, "
-            "purge; fact_assert, fact_retract, fact_supersede, fact_reject",
+            "purge; fact_assert, fact_retract, fact_supersede, fact_reject; job_run",
         ),
         Column(
             "subject_id",
             _TEXT,
-            "id of the memory that it happened to, or of the assertion; empty: the whole scope",
+            "id of the memory that it happened to, of the assertion or run; empty: the whole scope",
         ),
-        Column("payload_hash", _HASH, "SHA-256 of the memory as it was then, or of the assertion"),
+        Column(
+            "payload_hash", _HASH, "SHA-256 of the memory as it was then, of the assertion or run"
+        ),
         Column("previous_hash", _HASH, "hash of the entry before, zeros for the first"),
         Column("hash", _HASH, "SHA-256 of all of the entry but this"),
         Column("parents", pa.list_(_TEXT), "ids of the earlier entries that it follows from"),
@@ -44,7 +49,9 @@ LEDGER = TableSpec(
             "version of episodic up to which the ledger tells all, with this entry",
             unit="table version",
         ),
-        Column("source_row", pa.uint64(), "stable id of the row in episodic, or in assertions"),
+        Column(
+            "source_row", pa.uint64(), "stable id of the row in episodic, assertions or job_runs"
+        ),
         Column("chain_version", pa.uint32(), "version of the encoding that is hashed"),
     ),
 )

@@ -12,7 +12,7 @@ from hashlib import sha256
 from struct import pack
 
 from ailake.core.instants import as_utc
-from ailake.core.records import Scope
+from ailake.core.records import ChainScope
 from ailake.core.rows import nanoseconds
 from ailake.errors import InvalidInputError, SchemaMismatchError
 
@@ -27,7 +27,7 @@ _HASH = re.compile("[0-9a-f]{64}")
 
 
 class LedgerEvent(StrEnum):
-    """What happened to a memory, or was said of a fact."""
+    """What happened to a memory, was said of a fact, or was run."""
 
     CREATE = "create"
     MODIFY = "modify"
@@ -42,6 +42,7 @@ class LedgerEvent(StrEnum):
     FACT_RETRACT = "fact_retract"
     FACT_SUPERSEDE = "fact_supersede"
     FACT_REJECT = "fact_reject"
+    JOB_RUN = "job_run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +52,14 @@ class LedgerRecord:
     Attributes:
         id: Id of the entry to come, unique in the chain.
         event: What happened, a ``LedgerEvent`` or another word.
-        subject_id: Id of the memory it happened to, or of the assertion.
-        payload_hash: SHA-256 of the memory as it was then, 64 hexadecimal digits; of the assertion.
+        subject_id: Id of the memory it happened to, of the assertion, or of the run.
+        payload_hash: SHA-256 of the memory as it was then, of the assertion or of the run: 64
+            hexadecimal digits.
         timestamp: When it happened, timezone-aware.
         parents: Ids of the earlier entries that it follows from.
         source_version: Version of ``episodic`` up to which the ledger tells all, with this entry.
-        source_row: Stable id of the memory's row in ``episodic``, or that in ``assertions``.
+        source_row: Stable id of the memory's row in ``episodic``, or that in ``assertions`` or
+            ``job_runs``.
 
     Raises:
         InvalidInputError: ``timestamp`` is naive, a number is out of its range, or the hash none.
@@ -83,14 +86,14 @@ class LedgerEntry(LedgerRecord):
     """One link of a scope's chain.
 
     Attributes:
-        scope: Every scope has a chain of its own.
+        scope: Every scope has a chain of its own, and so has the lake itself.
         sequence: Place in it, from 0 without a gap.
         previous_hash: The hash of the entry before, 64 hexadecimal digits; zeros for the first.
         hash: SHA-256 of all of this entry but itself.
         chain_version: Version of the encoding that is hashed.
     """
 
-    scope: Scope
+    scope: ChainScope
     sequence: int
     previous_hash: str
     hash: str
@@ -113,7 +116,7 @@ class LedgerHead:
         InvalidInputError: Not a place in a chain, or not a hash.
     """
 
-    scope: Scope
+    scope: ChainScope
     sequence: int
     hash: str
 
@@ -133,7 +136,7 @@ class BrokenEntry:
         reason: What is wrong with it.
     """
 
-    scope: Scope
+    scope: ChainScope
     sequence: int
     id: str
     reason: str
@@ -143,7 +146,7 @@ class BrokenEntry:
 class _Chain:
     """What has been seen of a chain."""
 
-    scope: Scope
+    scope: ChainScope
     previous: str = GENESIS
     length: int = 0
     ids: set[str] = field(default_factory=set)
@@ -174,7 +177,7 @@ class _Chain:
 
 
 def append(
-    scope: Scope, head: LedgerHead | None, records: Sequence[LedgerRecord]
+    scope: ChainScope, head: LedgerHead | None, records: Sequence[LedgerRecord]
 ) -> list[LedgerEntry]:
     """Link records to the end of a scope's chain.
 
@@ -207,7 +210,7 @@ def head_of(entries: Sequence[LedgerEntry]) -> LedgerHead | None:
 
 
 def verify(
-    scope: Scope, entries: Iterable[LedgerEntry], *, head: LedgerHead | None = None
+    scope: ChainScope, entries: Iterable[LedgerEntry], *, head: LedgerHead | None = None
 ) -> BrokenEntry | None:
     """Return the first entry of a whole chain that does not hold, or None where all do.
 

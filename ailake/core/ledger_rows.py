@@ -23,7 +23,7 @@ from ailake.core.chain import (
     LedgerHead,
     prefixed,
 )
-from ailake.core.records import Scope
+from ailake.core.records import ChainScope, LakeScope, Scope
 from ailake.core.rows import as_nanoseconds, instant_of, nanoseconds
 from ailake.core.schema import INSTANT, SCOPE_COLUMNS, arrow_schema
 from ailake.errors import InvalidInputError, LakeCorruptError
@@ -67,10 +67,10 @@ def payload_hashes(
 def created_rows(
     rows: pa.Table,
     entry_ids: Sequence[str],
-    heads: Mapping[Scope, LedgerHead],
+    heads: Mapping[ChainScope, LedgerHead],
     *,
     source_version: int,
-) -> tuple[pa.Table, dict[Scope, LedgerHead]]:
+) -> tuple[pa.Table, dict[ChainScope, LedgerHead]]:
     """Return the entries of new memories, linked to their scopes' heads, and the heads then.
 
     Args:
@@ -99,8 +99,9 @@ def created_rows(
         "chain_version": CHAIN_VERSION,
     }
     ends = dict(zip(codes.tolist(), columns["sequence"].tolist(), strict=True))
-    moved = {scopes[n]: LedgerHead(scopes[n], end, last[n].hex()) for n, end in ends.items()}
-    return _table(columns | known, len(codes)), {**heads, **moved}
+    after = dict(heads)
+    after |= {scopes[n]: LedgerHead(scopes[n], end, last[n].hex()) for n, end in ends.items()}
+    return _table(columns | known, len(codes)), after
 
 
 def entry_rows(entries: Sequence[LedgerEntry]) -> pa.Table:
@@ -126,7 +127,7 @@ def entries_of(rows: pa.Table) -> Iterator[LedgerEntry]:
     """
     for start in range(0, rows.num_rows, _SLICE):
         part = rows.slice(start, _SLICE)
-        scopes, codes = scopes_of(part)
+        scopes, codes = chain_scopes_of(part)
         hashes = {name: [one.hex() for one in part[name].to_pylist()] for name in _HASHES}
         columns: dict[str, Sequence[Any]] = {
             **{name: part[name].to_pylist() for name in _PLAIN},
@@ -165,6 +166,26 @@ def scopes_of(rows: pa.Table) -> tuple[list[Scope], NDArray[np.int64]]:
     Raises:
         LakeCorruptError: One is none that ailake writes.
     """
+    named, codes = _parts_of(rows)
+    return [_scope(parts, row) for row, parts in named], codes
+
+
+def chain_scopes_of(rows: pa.Table) -> tuple[list[ChainScope], NDArray[np.int64]]:
+    """Return the same of entries, of which some are the lake's own."""
+    named, codes = _parts_of(rows)
+    return [chain_scope(parts, row) for row, parts in named], codes
+
+
+def chain_scope(parts: Sequence[str], entry_id: str) -> ChainScope:
+    """Return the scope of an entry.
+
+    Raises:
+        LakeCorruptError: It is none that ailake writes.
+    """
+    return _scope(parts, entry_id) if any(parts) else LakeScope()
+
+
+def _parts_of(rows: pa.Table) -> tuple[list[tuple[str, list[str]]], NDArray[np.int64]]:
     combined = np.zeros(rows.num_rows, np.int64)
     for name in SCOPE_COLUMNS:
         column = rows[name].combine_chunks().dictionary_encode()
@@ -173,9 +194,8 @@ def scopes_of(rows: pa.Table) -> tuple[list[Scope], NDArray[np.int64]]:
         )
     _, first = np.unique(combined, return_index=True)
     named = rows.select([*SCOPE_COLUMNS, rows.column_names[0]]).take(pa.array(first))
-    *parts, ids = (column.to_pylist() for column in named.columns)
-    three = zip(*parts, strict=True)
-    return [_scope(one, entry) for one, entry in zip(three, ids, strict=True)], combined
+    rows_named = zip(*(column.to_pylist() for column in named.columns), strict=True)
+    return [(row, parts) for *parts, row in rows_named], combined
 
 
 def _sequences(codes: NDArray[np.int64], following: Sequence[int]) -> NDArray[np.uint64]:

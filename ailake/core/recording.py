@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ailake.core.chain import GENESIS, LedgerEvent, LedgerRecord
-from ailake.core.records import Decision, Scope, State
+from ailake.core.records import ChainScope, Decision, Scope, State
 
 CREATED, CHANGED = "_row_created_at_version", "_row_last_updated_at_version"
 
-Records = dict[Scope, list[LedgerRecord]]
+Records = dict[ChainScope, list[LedgerRecord]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Told:
 
 
 # What the ledger has said of memories so far, by scope and id.
-Latest = Mapping[tuple[Scope, str], Told]
+Latest = Mapping[tuple[ChainScope, str], Told]
 
 
 @dataclass(frozen=True, slots=True)

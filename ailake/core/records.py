@@ -67,6 +67,25 @@ class Scope:
             raise ScopeError.of("agent_id", got=self.agent_id, wanted="a non-empty string")
 
 
+@dataclass(frozen=True, slots=True)
+class LakeScope:
+    """The lake itself, which the ledger has a chain of, too: what belongs to no scope is in it.
+
+    Its parts are empty, as those of no ``Scope`` can be: no memory has it.
+    """
+
+    agent_id: str = field(default="", init=False)
+    user_id: str = field(default="", init=False)
+    project_id: str = field(default="", init=False)
+
+    def __str__(self) -> str:
+        """Return how messages name it."""
+        return "the lake itself"
+
+
+ChainScope = Scope | LakeScope
+
+
 def is_encodable(text: str) -> bool:
     """Tell whether the text has no lone surrogates, which no store can keep."""
     try:

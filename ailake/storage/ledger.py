@@ -4,7 +4,7 @@ Two writers must never link to the same head: entries are committed so that whoe
 a conflict, reads the heads anew and links again.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 from itertools import groupby
 
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from ailake.core.chain import (
     BrokenEntry,
+    LedgerEntry,
     LedgerEvent,
     LedgerHead,
     append,
@@ -24,10 +25,11 @@ from ailake.core.chain import (
 )
 from ailake.core.erasure import Target
 from ailake.core.filters import Predicate, conjunction, disjunction, parse_where
-from ailake.core.ledger_rows import entries_of, entry_rows, scopes_of
+from ailake.core.ledger_rows import chain_scope, chain_scopes_of, entries_of, entry_rows
 from ailake.core.recording import Latest, Records, Told
 from ailake.core.recording_facts import FACT_EVENTS
-from ailake.core.records import Scope
+from ailake.core.recording_runs import RUN_COLUMNS, broken_run, run_hashes
+from ailake.core.records import ChainScope, Scope
 from ailake.core.schema import SCOPE_COLUMNS, filter_kinds, table_spec
 from ailake.storage.retries import with_retries
 from ailake.storage.table import IN_LIST, Table, payload, read_rows
@@ -46,12 +48,16 @@ _FACT_EVENTS = frozenset(map(str, FACT_EVENTS.values()))
 _TOLD = ("entry_id", "subject_id", "sequence", "event", "payload_hash")
 
 
+# A run of a job may have the id of a memory; it is none.
+_OF_SCOPES = parse_where({"agent_id": {"ne": ""}}, _KINDS)
+
+
 def predicate(where: Mapping[str, object] | None) -> Predicate:
     """Compile a ``where`` over the columns of ``ledger``."""
     return parse_where(where, _KINDS)
 
 
-def in_scope(scope: Scope) -> Predicate:
+def in_scope(scope: ChainScope) -> Predicate:
     """Return the wall around a scope's chain."""
     return predicate(asdict(scope))
 
@@ -63,7 +69,9 @@ def read_chain(dataset: lance.LanceDataset, where: Predicate) -> pa.Table:
     return rows.take(pc.sort_indices(rows, sort_keys=order))
 
 
-def heads_of(dataset: lance.LanceDataset, scopes: Collection[Scope]) -> dict[Scope, LedgerHead]:
+def heads_of(
+    dataset: lance.LanceDataset, scopes: Collection[ChainScope]
+) -> dict[ChainScope, LedgerHead]:
     """Return the last entry of each of the scopes that has one.
 
     Raises:
@@ -74,7 +82,7 @@ def heads_of(dataset: lance.LanceDataset, scopes: Collection[Scope]) -> dict[Sco
     rows = read_rows(dataset, ("entry_id", *SCOPE_COLUMNS, "sequence"), where, with_row_id=True)
     if not rows.num_rows:
         return {}
-    found, codes = scopes_of(rows)
+    found, codes = chain_scopes_of(rows)
     order = np.argsort(rows["sequence"].to_numpy(), kind="stable")
     last = np.zeros(len(found), np.int64)
     last[codes[order]] = order  # Of those with the same code the last one stays.
@@ -90,7 +98,10 @@ def heads_of(dataset: lance.LanceDataset, scopes: Collection[Scope]) -> dict[Sco
 
 
 def latest_of(
-    dataset: lance.LanceDataset, subjects: Collection[tuple[Scope, str]], *, of_facts: bool = False
+    dataset: lance.LanceDataset,
+    subjects: Collection[tuple[ChainScope, str]],
+    *,
+    of_facts: bool = False,
 ) -> Latest:
     """Return the latest entry about each of some memories, by scope and id, in one reading.
 
@@ -108,11 +119,12 @@ def latest_of(
     where = conjunction(disjunction(*walls), predicate(named))
     rows = read_rows(dataset, (*_TOLD, *SCOPE_COLUMNS), where)
     rows = rows.filter(pc.is_in(rows["subject_id"], value_set=pa.array(ids, pa.string())))
-    found: dict[tuple[Scope, str], Told] = {}
+    found: dict[tuple[ChainScope, str], Told] = {}
     for row in rows.sort_by("sequence").to_pylist():
         if (row["event"] in _FACT_EVENTS) != of_facts:
             continue
-        key = Scope(*(row[name] for name in SCOPE_COLUMNS)), row["subject_id"]
+        parts = [row[name] for name in SCOPE_COLUMNS]
+        key = chain_scope(parts, row["entry_id"]), row["subject_id"]
         if key in wanted:
             found[key] = Told(row["entry_id"], row["event"], row["payload_hash"].hex())
     return found
@@ -133,7 +145,7 @@ def told_before(dataset: lance.LanceDataset, target: Target) -> int | None:
     """
     spec = table_spec(LEDGER)
     columns = [*SCOPE_COLUMNS, "subject_id", "event", "source_version", _ADDED]
-    rows = dataset.scanner(columns=columns).to_table()
+    rows = read_rows(dataset, columns, _OF_SCOPES)
     about = rows.filter(target.mask(rows, spec))
     purged = about.filter(pc.equal(about["event"], LedgerEvent.PURGE.value))
     if target.ids is None:
@@ -153,7 +165,7 @@ def told_before(dataset: lance.LanceDataset, target: Target) -> int | None:
 
 def told_of(dataset: lance.LanceDataset, target: Target) -> list[tuple[Scope, str]]:
     """Return scope and id of all memories of a target that the ledger tells of, sorted."""
-    rows = dataset.scanner(columns=[*SCOPE_COLUMNS, "subject_id"]).to_table()
+    rows = read_rows(dataset, (*SCOPE_COLUMNS, "subject_id"), _OF_SCOPES)
     rows = rows.filter(target.mask(rows, table_spec(LEDGER)))
     named = rows.group_by([*SCOPE_COLUMNS, "subject_id"]).aggregate([])
     return sorted(
@@ -170,23 +182,58 @@ def keep_looked_to(table: Table, version: int) -> None:
 
 
 def check_chain(
-    dataset: lance.LanceDataset, scope: Scope, *, head: LedgerHead | None
+    dataset: lance.LanceDataset,
+    runs: lance.LanceDataset,
+    scope: ChainScope,
+    *,
+    head: LedgerHead | None,
 ) -> tuple[BrokenEntry, ...]:
-    """Return the first entry of a scope's chain that does not hold, if any."""
-    broken = verify(scope, entries_of(read_chain(dataset, in_scope(scope))), head=head)
+    """Return the first entry of a scope's chain that does not hold, if any.
+
+    Args:
+        dataset: A version of the ledger.
+        runs: A version of ``job_runs`` that is no older.
+        scope: Whose chain.
+        head: Its head, where it was pinned earlier.
+    """
+    entries = entries_of(read_chain(dataset, in_scope(scope)))
+    broken = _checked(scope, entries, runs, head=head)
     return () if broken is None else (broken,)
 
 
-def check_chains(dataset: lance.LanceDataset) -> tuple[BrokenEntry, ...]:
-    """Return the first entry that does not hold of each chain that has one, by scope."""
+def check_chains(dataset: lance.LanceDataset, runs: lance.LanceDataset) -> tuple[BrokenEntry, ...]:
+    """Return the first entry that does not hold of each chain that has one, by scope.
+
+    Args:
+        dataset: A version of the ledger.
+        runs: A version of ``job_runs`` that is no older.
+    """
     entries = entries_of(read_chain(dataset, predicate(None)))
-    found = (verify(scope, chain) for scope, chain in groupby(entries, key=lambda one: one.scope))
+    chains = groupby(entries, key=lambda one: one.scope)
+    found = (_checked(scope, chain, runs, head=None) for scope, chain in chains)
     return tuple(broken for broken in found if broken is not None)
 
 
+def _checked(
+    scope: ChainScope,
+    chain: Iterable[LedgerEntry],
+    runs: lance.LanceDataset,
+    *,
+    head: LedgerHead | None,
+) -> BrokenEntry | None:
+    if isinstance(scope, Scope):
+        return verify(scope, chain, head=head)
+    entries = list(chain)
+    rows = runs.scanner(columns=list(RUN_COLUMNS), with_row_id=True).to_table()
+    present = dict(zip(rows["_rowid"].to_pylist(), run_hashes(rows), strict=True))
+    found = verify(scope, entries, head=head), broken_run(entries, present)
+    broken = [one for one in found if one is not None]
+    return min(broken, key=lambda one: one.sequence, default=None)
+
+
 def linked(
-    records: Records, heads: Mapping[Scope, LedgerHead]
-) -> tuple[pa.Table, dict[Scope, LedgerHead]]:
+    records: Records, heads: Mapping[ChainScope, LedgerHead]
+) -> tuple[pa.Table, dict[ChainScope, LedgerHead]]:
     """Return records as rows that are linked to their scopes' heads, and the heads then."""
     after = dict(heads)
     entries = []

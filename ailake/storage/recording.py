@@ -3,15 +3,15 @@
 Nothing that only adds memories waits for the ledger. Afterwards, the rows of ``episodic`` that are
 newer than what the ledger tells are read, by the versions that the engine keeps for every row, and
 recorded in the same commit with the version that the ledger then tells up to. So each is recorded
-exactly once, whoever dies in between, and whoever comes next goes on. What was said of facts is
-recorded along with them (see ``recording_facts``).
+exactly once, whoever dies in between, and whoever comes next goes on. What was said of facts and
+which jobs ran is recorded along with them (see ``recording_appended``).
 
 What changes or removes rows brings the ledger up to date *before* it does: otherwise two changes of
 a row would be one, and what was removed would never have been. A removal is announced, too; once
 its row is gone, whoever comes next records that it was forgotten.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -38,9 +38,11 @@ from ailake.core.recording import (
     intents_of,
     purges_of,
 )
-from ailake.core.records import Scope
+from ailake.core.recording_runs import run_records
+from ailake.core.records import ChainScope, Scope
 from ailake.storage.assertions import ASSERTIONS
 from ailake.storage.exchange import exchange
+from ailake.storage.job_runs import JOB_RUNS
 from ailake.storage.ledger import (
     LEDGER,
     heads_of,
@@ -51,7 +53,8 @@ from ailake.storage.ledger import (
     told_of,
 )
 from ailake.storage.locks import exclusive
-from ailake.storage.recording_facts import FactsSeen, facts_told
+from ailake.storage.recording_appended import Appended, Seen
+from ailake.storage.recording_facts import facts_told
 from ailake.storage.recording_rows import Known, changed, ends, known_of, new_ids
 from ailake.storage.retries import with_retries
 from ailake.storage.table import Signature, Table, fragments_by_signature
@@ -63,7 +66,7 @@ if TYPE_CHECKING:
 MAX_ROWS = 131_072
 
 # The ledger, and what it tells of.
-_TABLES = (LEDGER, "episodic", ASSERTIONS)
+_TABLES = (LEDGER, "episodic", ASSERTIONS, JOB_RUNS)
 _READ = (*PAYLOAD_COLUMNS, "updated_at", CREATED, CHANGED)
 
 
@@ -77,7 +80,7 @@ class Recorder:
         self._done: tuple[int, ...] = ()
         # The version of episodic up to which all was looked at, told or not worth telling.
         self._looked_to = 0
-        self._facts = FactsSeen()
+        self._seen = Seen()
         self._incarnations: tuple[int, ...] = ()
 
     def catch_up(self, store: "Store", *, alone: bool) -> None:
@@ -166,26 +169,28 @@ class Recorder:
         present = _present(store)
         # Before the memories: the ledger tells of those that facts were taken from then.
         assertions = store.tables[ASSERTIONS].snapshot()
+        runs = store.tables[JOB_RUNS].snapshot()
         episodic = store.episodic.snapshot()
         fragments = fragments_by_signature(episodic, _READ)
         fresh = [one for key, one in fragments.items() if key not in self._fragments]
         since = max(known.told_to, self._looked_to)
         rows, told_to = _share(episodic, ledger, fresh, since)
         is_last = told_to >= int(episodic.version)
-        facts, seen = None, self._facts
+        appended, seen = None, self._seen
         if is_last:
-            facts, seen = seen.share(assertions, known.told_row, most=MAX_ROWS)
+            appended, seen = seen.share(assertions, runs, known.reached, most=MAX_ROWS)
         over = ends(store, episodic, list(known.intents.values()), told_to, alone=alone)
         is_told = self._append(
-            store.tables[LEDGER], ledger, rows, over, facts=facts, since=since, told_to=told_to
-        )
+            store.tables[LEDGER], ledger, rows, over,
+            appended=appended, since=since, told_to=told_to,
+        )  # fmt: skip
         if rows is not None and not is_told:
             # All were written again as they were: nobody has to read them once more.
             keep_looked_to(store.tables[LEDGER], told_to)
-        self._looked_to, self._facts = told_to, seen
+        self._looked_to, self._seen = told_to, seen
         if is_last:
             self._fragments = frozenset(fragments)
-        is_last = is_last and seen.version == int(assertions.version)
+        is_last = is_last and seen.is_through(assertions, runs)
         if is_last:
             self._done = present
         return is_last
@@ -215,7 +220,7 @@ class Recorder:
         rows: pa.Table | None,
         records: Records,
         *,
-        facts: pa.Table | None = None,
+        appended: Appended | None = None,
         since: int,
         told_to: int,
     ) -> bool:
@@ -237,10 +242,10 @@ class Recorder:
             others_told = changed(ledger, others, created, told_to=since, source_version=told_to)
             entries, heads = linked(others_told, heads)
             made += [created, entries]
-        if facts is not None:
-            said = facts_told(ledger, facts, pa.concat_tables(made), source_version=told_to)
-            entries, heads = linked(said, _with_heads(ledger, heads, list(said)))
-            made.append(entries)
+        if appended is not None:
+            for told in _told_of(ledger, appended, pa.concat_tables(made), told_to):
+                entries, heads = linked(told, _with_heads(ledger, heads, list(told)))
+                made.append(entries)
         whole = pa.concat_tables(made)
         if whole.num_rows:
             known.version = exchange(table, ledger, whole)
@@ -255,11 +260,11 @@ class Recorder:
         known = self._known
         if known is None or version < known.version or incarnations != self._incarnations:
             self._fragments, self._incarnations = frozenset(), incarnations
-            self._looked_to, self._facts = looked_to(ledger), FactsSeen()
+            self._looked_to, self._seen = looked_to(ledger), Seen()
             known = known_of(ledger)
         elif version != known.version:
             newer = ledger.scanner(filter=f"{CREATED} > {known.version:d}").to_table()
-            known = Known(version, known.told_to, known.told_row, dict(known.intents))
+            known = Known(version, known.told_to, known.reached, dict(known.intents))
             known.take_in(newer.sort_by("sequence"))
         self._known = known
         return known
@@ -318,8 +323,17 @@ def _untold(ledger: lance.LanceDataset, rows: pa.Table, told_to: int) -> pa.Tabl
     return rows.filter(pa.array(is_new))
 
 
+def _told_of(
+    ledger: lance.LanceDataset, appended: Appended, made: pa.Table, told_to: int
+) -> Iterator[Records]:
+    if appended.facts is not None:
+        yield facts_told(ledger, appended.facts, made, source_version=told_to)
+    if appended.runs is not None:
+        yield run_records(appended.runs, new_ids(), source_version=told_to)
+
+
 def _with_heads(
-    ledger: lance.LanceDataset, heads: Mapping[Scope, LedgerHead], scopes: Sequence[Scope]
-) -> dict[Scope, LedgerHead]:
+    ledger: lance.LanceDataset, heads: Mapping[ChainScope, LedgerHead], scopes: Sequence[ChainScope]
+) -> dict[ChainScope, LedgerHead]:
     missing = [scope for scope in scopes if scope not in heads]
     return {**heads, **(heads_of(ledger, missing) if missing else {})}

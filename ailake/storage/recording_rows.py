@@ -14,16 +14,19 @@ from ailake.core.chain import LedgerEvent, LedgerHead
 from ailake.core.ledger_rows import entries_of, payload_hashes, scopes_of
 from ailake.core.recording import CREATED, Change, Intent, Records, Told, ends_of, records_of
 from ailake.core.recording_facts import FACT_EVENTS
-from ailake.core.records import Scope
+from ailake.core.records import ChainScope, Scope
 from ailake.core.rows import to_pylist
 from ailake.storage import belongings
 from ailake.storage.ledger import latest_of, predicate
+from ailake.storage.recording_appended import Reached
 from ailake.storage.table import payload, read_rows
 
 if TYPE_CHECKING:
     from ailake.storage.store import Store
 
 _REMOVALS = (LedgerEvent.FORGET_INTENT, LedgerEvent.FORGET, LedgerEvent.FORGET_VOID)
+_RUNS = (LedgerEvent.JOB_RUN,)
+_APPENDED = (*FACT_EVENTS.values(), *_RUNS)
 
 
 @dataclass(slots=True)
@@ -33,24 +36,24 @@ class Known:
     Attributes:
         version: Which version.
         told_to: The version of ``episodic`` up to which it tells all.
-        told_row: The last row of ``assertions`` that it tells of; -1: of none.
+        reached: How far it tells of the tables that only grow.
         intents: Removals that no entry says the end of, by the intent's id.
         heads: Where chains end, as far as looked up.
     """
 
     version: int
     told_to: int = 0
-    told_row: int = -1
+    reached: Reached = field(default_factory=Reached)
     intents: dict[str, Intent] = field(default_factory=dict)
-    heads: dict[Scope, LedgerHead] = field(default_factory=dict)
+    heads: dict[ChainScope, LedgerHead] = field(default_factory=dict)
 
     def take_in(self, rows: pa.Table) -> None:
         """Learn what further rows say."""
         if rows.num_rows:
             self.told_to = max(self.told_to, pc.max(rows["source_version"]).as_py())
-        self.take_in_facts(rows.filter(_is_one(rows["event"], FACT_EVENTS.values())))
+        self.take_in_appended(rows)
         for entry in entries_of(rows.filter(_is_one(rows["event"], _REMOVALS))):
-            if entry.event == LedgerEvent.FORGET_INTENT:
+            if entry.event == LedgerEvent.FORGET_INTENT and isinstance(entry.scope, Scope):
                 self.intents[entry.id] = Intent(
                     entry.id, entry.scope, entry.subject_id, entry.payload_hash,
                     entry.timestamp, entry.source_row,
@@ -58,10 +61,11 @@ class Known:
             for parent in entry.parents:
                 self.intents.pop(parent, None)
 
-    def take_in_facts(self, rows: pa.Table) -> None:
-        """Learn what entries about facts say."""
-        if rows.num_rows:
-            self.told_row = max(self.told_row, pc.max(rows["source_row"]).as_py())
+    def take_in_appended(self, rows: pa.Table) -> None:
+        """Learn how far entries tell of the tables that only grow."""
+        facts = _last_row(rows, FACT_EVENTS.values())
+        runs = _last_row(rows, _RUNS)
+        self.reached = Reached(max(self.reached.assertion, facts), max(self.reached.run, runs))
 
 
 def known_of(ledger: lance.LanceDataset) -> Known:
@@ -70,11 +74,16 @@ def known_of(ledger: lance.LanceDataset) -> Known:
     rows = read_rows(ledger, ("source_version",), predicate(None))
     if rows.num_rows:
         known.told_to = pc.max(rows["source_version"]).as_py()
-    facts = predicate({"event": {"in": [str(one) for one in FACT_EVENTS.values()]}})
-    known.take_in_facts(read_rows(ledger, ("source_row",), facts))
+    appended = predicate({"event": {"in": [str(one) for one in _APPENDED]}})
+    known.take_in_appended(read_rows(ledger, ("event", "source_row"), appended))
     removals = predicate({"event": {"in": [str(one) for one in _REMOVALS]}})
     known.take_in(read_rows(ledger, ledger.schema.names, removals).sort_by("sequence"))
     return known
+
+
+def _last_row(rows: pa.Table, events: Collection[LedgerEvent]) -> int:
+    found = pc.max(rows["source_row"].filter(_is_one(rows["event"], events))).as_py()
+    return -1 if found is None else int(found)
 
 
 def _is_one(events: pa.ChunkedArray, wanted: Collection[LedgerEvent]) -> pa.ChunkedArray:
@@ -133,7 +142,7 @@ def ends(
     return ends_of(over, left, new_ids(), source_version=told_to)
 
 
-def told_in(entries: pa.Table, subject_ids: Sequence[str]) -> dict[tuple[Scope, str], Told]:
+def told_in(entries: pa.Table, subject_ids: Sequence[str]) -> dict[tuple[ChainScope, str], Told]:
     """Return the latest of new entries about each of some memories, by scope and id."""
     named = pa.array(subject_ids, pa.string())
     return {
