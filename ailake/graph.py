@@ -114,21 +114,22 @@ class LanceKnowledgeGraph(WalkedGraph):
             return self._noted(scope, left, now=moment)
 
     def _noted(self, scope: Scope, entries: Sequence[IndexEntry], *, now: datetime) -> list[str]:
-        fresh = fresh_mentions(entries, self._store.graphs.of(scope))
+        fresh = fresh_mentions(entries, self._store.graphs.noted(scope))
         if fresh:
             mentions.append(self._store, mention_rows(scope, fresh, recorded_at=now))
         return [one.fact_id for one in fresh]
 
     def forget(self, scope: Scope, fact_id: str) -> bool:
-        """As of ``KnowledgeGraph``, in one commit.
+        """As of ``KnowledgeGraph``, in one commit; with what was merged into a memory.
 
         Raises:
             ReadOnlyError: The lake can't be written.
         """
         self._store.ensure_writable()
-        gone = {checked_scope(scope): (check_fact_id(fact_id),)}
+        scope, fact_id = checked_scope(scope), check_fact_id(fact_id)
         with exclusive(self._store.location.root, WRITE):
-            return bool(mentions.remove(self._store, gone))
+            gone = self._store.graphs.standing_for(scope, fact_id)
+            return bool(mentions.remove(self._store, {scope: gone}))
 
     def scope_graph(self, scope: Scope) -> ScopeGraph:
         """Return the present mentions of a scope, to be walked."""

@@ -95,7 +95,8 @@ class ScopeGraph:
         return {one: place for place, one in enumerate(self.entity_ids)}
 
     @cached_property
-    def _fact_places(self) -> Mapping[str, int]:
+    def fact_places(self) -> Mapping[str, int]:
+        """The place of each fact, by its id."""
         return {one: place for place, one in enumerate(self.facts)}
 
     def entity(self, place: int) -> EntityRef:
@@ -104,7 +105,7 @@ class ScopeGraph:
 
     def entities_of(self, fact_id: str) -> frozenset[str]:
         """Return the ids of the entities that a fact mentions; none where it is not known."""
-        place = self._fact_places.get(fact_id)
+        place = self.fact_places.get(fact_id)
         if place is None:
             return frozenset()
         return frozenset(self.entity_ids[one] for one in self.mentioned.of_node(place).tolist())

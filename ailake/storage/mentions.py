@@ -15,8 +15,10 @@ from ailake.core.filters import parse_where
 from ailake.core.graph import IndexEntry
 from ailake.core.graph_walk import ScopeGraph, scope_graph
 from ailake.core.mention_rows import fresh_mentions, mention_rows
+from ailake.core.merged_mentions import heirs, inherited
 from ailake.core.records import Scope
 from ailake.core.schema import SCOPE_COLUMNS, filter_kinds, table_spec
+from ailake.storage.merged import NOT_MERGED, Merged, MergedIds
 from ailake.storage.retries import reading_again
 from ailake.storage.table import IN_LIST, read_rows
 
@@ -42,14 +44,33 @@ class HeldGraph:
         version: Of the table.
         parts: Its fragments, by what tells apart those whose rows differ.
         rows: The mentions as they are stored, in the order of their writing.
-        graph: The same to be walked.
+        noted: The same as a graph.
+        merged: Which of the scope's memories were merged into which.
+        graph: The mentions to be walked: those of merged memories are their heirs'.
     """
 
     incarnation: int
     version: int
     parts: frozenset[Hashable]
     rows: pa.Table
+    noted: ScopeGraph
+    merged: Merged
     graph: ScopeGraph
+
+    def heirs(self) -> dict[str, str]:
+        """Return which memory lives on for those that were merged."""
+        if not self.merged:
+            return {}
+        return heirs(self.merged.keys() & self.noted.fact_places.keys(), self.merged)
+
+    def merged_anew(self, merged: Merged) -> "HeldGraph":
+        """Return the same mentions after merges and restores."""
+        before, made = self.heirs(), replace(self, merged=merged)
+        heir_of = made.heirs()
+        if heir_of == before:
+            return made
+        graph = scope_graph(inherited(self.rows, heir_of)) if heir_of else self.noted
+        return replace(made, graph=graph)
 
 
 class HeldGraphs:
@@ -62,12 +83,37 @@ class HeldGraphs:
 
     def __init__(self, tables: Mapping[str, "Table"], *, most: int = HELD_MENTIONS) -> None:
         self._tables = tables
+        self._merged = MergedIds(tables["episodic"])
         self._most = most
         self._lock = Lock()
         self._held: OrderedDict[Scope, HeldGraph] = OrderedDict()
 
     def of(self, scope: Scope) -> ScopeGraph:
-        """Return the mentions of a scope, whoever wrote them."""
+        """Return the mentions of a scope, whoever wrote them, as those of what lives on."""
+        return self._current(scope).graph
+
+    def noted(self, scope: Scope) -> ScopeGraph:
+        """Return the same as they are stored: each under the id that it was written for."""
+        return self._read(scope).noted
+
+    def standing_for(self, scope: Scope, fact_id: str) -> set[str]:
+        """Return a fact's id with those of the memories whose mentions are its by now."""
+        found = self._current(scope).heirs()
+        return {fact_id, *(one for one, heir in found.items() if heir == fact_id)}
+
+    def _current(self, scope: Scope) -> HeldGraph:
+        # The mentions first: a merge in between is one that has been looked for.
+        known = self._read(scope)
+        if not len(known.noted):
+            return known
+        merged = self._merged.of(scope)
+        if merged is known.merged:
+            return known
+        known = known.merged_anew(merged)
+        self._hold(scope, known)
+        return known
+
+    def _read(self, scope: Scope) -> HeldGraph:
         table = self._tables[NAME]
         # In this order: another table's version is never taken for one of the table before it.
         dataset = table.snapshot()
@@ -78,17 +124,20 @@ class HeldGraphs:
             known = None
         if known is None or known.version != dataset.version:
             known = reading_again(lambda: _read(table, scope, known, incarnation))
+        self._hold(scope, known)
+        return known
+
+    def _hold(self, scope: Scope, held: HeldGraph) -> None:
         with self._lock:
-            self._held[scope] = known
+            self._held[scope] = held
             self._held.move_to_end(scope)
             self._drop_oldest()
-        return known.graph
 
     def _drop_oldest(self) -> None:
-        held = sum(len(one.graph) for one in self._held.values())
+        held = sum(len(one.noted) for one in self._held.values())
         while held > self._most and len(self._held) > 1:
             _, dropped = self._held.popitem(last=False)
-            held -= len(dropped.graph)
+            held -= len(dropped.noted)
 
 
 def _read(table: "Table", scope: Scope, known: HeldGraph | None, incarnation: int) -> HeldGraph:
@@ -101,8 +150,7 @@ def _read(table: "Table", scope: Scope, known: HeldGraph | None, incarnation: in
     parts = {_signature(one): one for one in dataset.get_fragments()}
     if known is None or not known.parts <= parts.keys():
         rows = read_rows(dataset, _READ, where)
-        graph = scope_graph(rows)
-        return HeldGraph(incarnation, int(dataset.version), frozenset(parts), rows, graph)
+        return _held(incarnation, int(dataset.version), frozenset(parts), rows)
     made = replace(known, version=int(dataset.version), parts=frozenset(parts))
     added = [part for signature, part in parts.items() if signature not in known.parts]
     if not added:
@@ -112,7 +160,12 @@ def _read(table: "Table", scope: Scope, known: HeldGraph | None, incarnation: in
     if not more.num_rows:
         return made
     rows = pa.concat_tables([known.rows, more])
-    return replace(made, rows=rows, graph=scope_graph(rows))
+    return _held(incarnation, made.version, made.parts, rows)
+
+
+def _held(incarnation: int, version: int, parts: frozenset[Hashable], rows: pa.Table) -> HeldGraph:
+    graph = scope_graph(rows)
+    return HeldGraph(incarnation, version, parts, rows, graph, NOT_MERGED, graph)
 
 
 def _signature(fragment: lance.LanceFragment) -> Hashable:
@@ -150,16 +203,18 @@ def note(
     """
     rows = []
     for scope, some in entries.items():
-        fresh = fresh_mentions(some, store.graphs.of(scope) if some and again else None)
+        fresh = fresh_mentions(some, store.graphs.noted(scope) if some and again else None)
         if fresh:
             rows.append(mention_rows(scope, fresh, recorded_at=now))
     if rows:
+        # An id may be given again that was forgotten a moment ago.
+        store.recorder.end_removals(store)
         _add(store.tables[NAME], pa.concat_tables(rows))
 
 
 def are_noted(store: "Store", scope: Scope, entries: Sequence[IndexEntry]) -> bool:
     """Tell whether the graph has all of the entries already."""
-    return not entries or not fresh_mentions(entries, store.graphs.of(scope))
+    return not entries or not fresh_mentions(entries, store.graphs.noted(scope))
 
 
 def remove(store: "Store", facts: Mapping[Scope, Collection[str]]) -> int:

@@ -103,6 +103,16 @@ class Recorder:
         """Whether a removal was announced whose end is not known."""
         return self._known is not None and bool(self._known.intents)
 
+    def end_removals(self, store: "Store") -> None:
+        """Record how announced removals ended: what is left of them goes, not what comes next.
+
+        Args:
+            store: The lake, whose write lock the caller holds where there is one.
+        """
+        with self._lock:
+            if self._current(store, store.tables[LEDGER].snapshot()).intents:
+                self._locked(store, alone=store.location.root is not None)
+
     def announce(
         self, store: "Store", rows: Mapping[Scope, Mapping[int, str]], *, now: datetime
     ) -> None:
