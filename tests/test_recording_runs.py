@@ -192,9 +192,9 @@ def test_who_dies_at_the_ledgers_commit_leaves_each_once(
     class KilledError(BaseException):
         """Nothing of ours catches it."""
 
-    def dying(*arguments: Any) -> None:
+    def dying(*arguments: Any, **options: Any) -> None:
         if after:
-            real(*arguments)
+            real(*arguments, **options)
         raise KilledError
 
     with monkeypatch.context() as patch:

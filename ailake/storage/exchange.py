@@ -5,7 +5,7 @@ nothing of it is removed: whoever was second gets a conflict, reads anew and pla
 local disk a lock keeps writers from getting that far.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import lance
 import pyarrow as pa
@@ -21,7 +21,12 @@ _FRAGMENT_BITS = 32
 
 
 def exchange(
-    table: Table, dataset: lance.LanceDataset, rows: pa.Table, *, removed: Iterable[int] = ()
+    table: Table,
+    dataset: lance.LanceDataset,
+    rows: pa.Table,
+    *,
+    removed: Iterable[int] = (),
+    properties: Mapping[str, str] | None = None,
 ) -> int:
     """Append rows to this version and remove some of its own; return the version it made.
 
@@ -30,6 +35,7 @@ def exchange(
         dataset: Its version that was read.
         rows: What is added.
         removed: The addresses of rows of that version.
+        properties: Recorded with the commit.
 
     Raises:
         CommitConflictError: Others have changed the table since; nothing was.
@@ -37,7 +43,11 @@ def exchange(
     added = write_fragments(rows, dataset, mode="append") if rows.num_rows else []
     guard(table, dataset)
     operation = _operation(dataset, added, removed)
-    transaction = lance.Transaction(read_version=dataset.version, operation=operation)
+    transaction = lance.Transaction(
+        read_version=dataset.version,
+        operation=operation,
+        transaction_properties=dict(properties or {}),
+    )
     # A first commit has no fragment to name: it must find no other at all.
     attempts = {} if dataset.get_fragments() else {"max_retries": 0}
     options = table.storage_options or None

@@ -79,13 +79,17 @@ def heads_of(
     """
     few = len(scopes) <= _FEW_SCOPES
     where = disjunction(*map(in_scope, scopes)) if few and scopes else predicate(None)
-    rows = read_rows(dataset, ("entry_id", *SCOPE_COLUMNS, "sequence"), where, with_row_id=True)
+    # Without ids, which are most of an entry: a row is named by its number.
+    rows = read_rows(dataset, (*SCOPE_COLUMNS, "sequence"), where, with_row_id=True)
     if not rows.num_rows:
         return {}
-    found, codes = chain_scopes_of(rows)
-    order = np.argsort(rows["sequence"].to_numpy(), kind="stable")
+    found, codes = chain_scopes_of(rows.select(["_rowid", *SCOPE_COLUMNS]))
+    sequences = rows["sequence"].to_numpy()
+    highest = np.zeros(len(found), np.uint64)
+    np.maximum.at(highest, codes, sequences)
+    places = np.flatnonzero(sequences == highest[codes])
     last = np.zeros(len(found), np.int64)
-    last[codes[order]] = order  # Of those with the same code the last one stays.
+    last[codes[places]] = places  # Of those with the same code the last one stays.
     wanted = [n for n, scope in enumerate(found) if scope in set(scopes)]
     row_ids = rows["_rowid"].to_numpy()[last[wanted]]
     ends = payload(dataset, row_ids, ("sequence", "hash", "chain_version")).to_pylist()

@@ -258,9 +258,10 @@ class Recorder:
                 made.append(entries)
         whole = pa.concat_tables(made)
         if whole.num_rows:
-            known.version = exchange(table, ledger, whole)
-            known.heads = heads
-            known.take_in(whole)
+            after = Known(0, known.told_to, known.reached, dict(known.intents), heads)
+            after.take_in(whole)
+            after.version = exchange(table, ledger, whole, properties=after.properties(whole))
+            self._known = after
         return bool(whole.num_rows)
 
     def _current(self, store: "Store", ledger: lance.LanceDataset) -> Known:

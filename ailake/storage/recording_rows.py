@@ -19,6 +19,7 @@ from ailake.core.rows import to_pylist
 from ailake.storage import belongings
 from ailake.storage.ledger import latest_of, predicate
 from ailake.storage.recording_appended import Reached
+from ailake.storage.recording_summary import Summary, summary_of
 from ailake.storage.table import payload, read_rows
 
 if TYPE_CHECKING:
@@ -61,6 +62,13 @@ class Known:
             for parent in entry.parents:
                 self.intents.pop(parent, None)
 
+    def properties(self, added: pa.Table) -> dict[str, str]:
+        """Return what to record with the commit that adds entries which are taken in already."""
+        if self.intents:
+            return {}
+        reached = self.reached
+        return Summary(self.told_to, reached.assertion, reached.run, self.heads).properties(added)
+
     def take_in_appended(self, rows: pa.Table) -> None:
         """Learn how far entries tell of the tables that only grow."""
         facts = _last_row(rows, FACT_EVENTS.values())
@@ -69,15 +77,26 @@ class Known:
 
 
 def known_of(ledger: lance.LanceDataset) -> Known:
-    """Return what a version of the ledger says; few of its columns are read."""
+    """Return what a version of the ledger says.
+
+    Few of its columns are read, and none where the commit that made it says as much.
+    """
     known = Known(int(ledger.version))
+    summary = summary_of(ledger)
+    if summary is not None:
+        known.told_to = summary.told_to
+        known.reached = Reached(summary.assertion, summary.run)
+        known.heads = dict(summary.heads)
+        return known
     rows = read_rows(ledger, ("source_version",), predicate(None))
     if rows.num_rows:
         known.told_to = pc.max(rows["source_version"]).as_py()
-    appended = predicate({"event": {"in": [str(one) for one in _APPENDED]}})
-    known.take_in_appended(read_rows(ledger, ("event", "source_row"), appended))
-    removals = predicate({"event": {"in": [str(one) for one in _REMOVALS]}})
-    known.take_in(read_rows(ledger, ledger.schema.names, removals).sort_by("sequence"))
+    rare = predicate({"event": {"in": [str(one) for one in (*_APPENDED, *_REMOVALS)]}})
+    rows = read_rows(ledger, ("event", "source_row"), rare)
+    known.take_in_appended(rows)
+    if pc.any(_is_one(rows["event"], _REMOVALS)).as_py():
+        removals = predicate({"event": {"in": [str(one) for one in _REMOVALS]}})
+        known.take_in(read_rows(ledger, ledger.schema.names, removals).sort_by("sequence"))
     return known
 
 
