@@ -29,7 +29,7 @@ class Meeting:
         self.barrier = Barrier(WRITERS)
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        self.barrier.wait(30)
+        self.barrier.wait(120)
         return np.ones((len(texts), self.dim), np.float32)
 
     def embed_query(self, _: str) -> NDArray[np.float32]:
@@ -53,7 +53,7 @@ def batch(memory: ailake.Memory, memory_id: str, name: str) -> Sequence[ailake.R
 def with_vectors(memory: ailake.Memory, memory_id: str, name: str) -> Sequence[ailake.Remembered]:
     embedder = memory.embedder
     assert isinstance(embedder, Meeting)
-    embedder.barrier.wait(30)
+    embedder.barrier.wait(120)
     vector = [1.0, 0.0, 0.0, 0.0]
     items = [{"text": f"{memory_id} of {name}", "id": memory_id, "vector": vector}]
     return memory.remember_many(items, now=NOW)

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from ailake.storage.locks import DECAY, JOBS, exclusive, is_held
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 YEARLY = "0 3 1 1 *"
+PATIENCE = 120.0
 
 
 class StopAfter(logging.Handler):
@@ -126,7 +128,7 @@ def test_a_job_does_not_overlap_itself(
     with exclusive(lake.store.location.root, DECAY):
         thread = threading.Thread(target=scheduler.run, args=(stop,), daemon=True)
         thread.start()
-        stop.wait()
+        assert stop.wait(PATIENCE)
     thread.join()
     assert "instances reached (1)" in caplog.text
     found = [run for run in runs(lake) if run.status is not RunStatus.SKIPPED]
@@ -142,7 +144,8 @@ def test_a_running_job_is_waited_for_and_what_is_due_is_not_begun(lake: ailake.L
     with exclusive(root, DECAY):
         thread.start()
         while not is_held(root, JOBS):
-            pass
+            assert thread.is_alive()
+            sleep(0.01)
         stop.set()
         thread.join(0.2)
         assert thread.is_alive()
@@ -163,7 +166,7 @@ def test_the_lock_of_jobs_is_held_again_by_its_thread_alone(lake: ailake.Lake) -
         thread = threading.Thread(target=enter, daemon=True)
         thread.start()
         assert not entered.wait(0.1)
-    assert entered.wait(60)
+    assert entered.wait(PATIENCE)
     thread.join()
     assert not is_held(root, JOBS)
 

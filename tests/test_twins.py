@@ -136,7 +136,7 @@ class Meeting:
     vector: list[float] = field(default_factory=lambda: [1.0] * 4)
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        self.barrier.wait(30)
+        self.barrier.wait(120)
         return np.array([self.vector] * len(texts), np.float32)
 
     def embed_query(self, _: str) -> NDArray[np.float32]:
