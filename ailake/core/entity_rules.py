@@ -42,6 +42,7 @@ _WORD = re.compile(rf"(?:(?![{_CJK}])[^\W\d_])(?:(?![{_CJK}])[\w'’-])*")
 _SENTENCE_END = re.compile(r"[.!?。！？:：\n\r\"“”‘(（\[•*>-]\s*$")
 _POSSESSIVE = re.compile(r"['’]s?$")
 _MIN_NAME = 2
+_MIN_WORD = 3
 
 # What has more is a heading, written with capitals.
 _MAX_WORDS = 6
@@ -72,12 +73,16 @@ class RulesExtractor:
     Args:
         dictionary: Names to find in any script, whatever their case, with their types. Where one
             begins with another the longer is found.
+        words: Take each word of at least three letters that any sentence may not open with for a
+            ``concept``, too, in lower case. Talk has few names, and much of what it is about is
+            said in such words. Words of Chinese, Japanese and Korean are not told apart.
 
     Raises:
         InvalidInputError: A name or a type of the dictionary is none.
     """
 
     dictionary: Mapping[str, str] = field(default_factory=dict)
+    words: bool = False
 
     def __post_init__(self) -> None:
         _check_mapping(self.dictionary)
@@ -103,11 +108,14 @@ class RulesExtractor:
 
     def _found(self, text: str) -> list[EntityRef]:
         found: list[tuple[int, EntityRef]] = []
-        for finder in (_by_look, self._by_dictionary, _days, _names):
+        for finder in (_by_look, self._by_dictionary, _days):
             spans = sorted(finder(text), key=lambda one: one[0])
             found += [(start, ref) for start, _, ref in spans]
             # What is read is not read again by another rule.
             text = _blanked(text, [(start, end) for start, end, _ in spans])
+        found += [(start, ref) for start, _, ref in _names(text)]
+        if self.words:
+            found += _content(text)
         return [ref for _, ref in sorted(found, key=lambda one: one[0])]
 
     def _by_dictionary(self, text: str) -> Iterator[tuple[int, int, EntityRef]]:
@@ -166,6 +174,14 @@ def _names(text: str) -> Iterator[tuple[int, int, EntityRef]]:
             yield from _name(run, within)
             run = []
     yield from _name(run, within)
+
+
+def _content(text: str) -> Iterator[tuple[int, EntityRef]]:
+    """Yield the words that carry what a text is about."""
+    for word in _words(text):
+        name = word.plain.strip("-")
+        if _MIN_WORD <= len(name) <= MAX_LENGTH and name not in ORDINARY:
+            yield word.start, EntityRef(PLAIN_TYPE, name)
 
 
 def _words(text: str) -> list[_Word]:

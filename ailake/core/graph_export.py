@@ -20,22 +20,28 @@ from ailake.errors import MissingExtraError
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
+# Entities that at most so many facts mention are a beginning, however few facts there are.
+FEW = 10
+
+
 def ranked_facts(
-    graph: ScopeGraph, seeds: Iterable[EntityRef], *, damping: float
+    graph: ScopeGraph, seeds: Iterable[EntityRef], *, damping: float, max_share: float = 1.0
 ) -> list[tuple[str, float]]:
     """Return facts with their PageRank, personalised on entities, the highest first.
 
     A walk goes from entity to fact and back over mentions, and begins anew at one of the seeds
     with the probability ``1 - damping``; a fact's rank is how often the walk is there. Equal ones
-    stand in the order of ``neighbors``. Seeds that are not known have none.
+    stand in the order of ``neighbors``. Seeds that are not known have none, and neither have those
+    that more than 10 facts and more than ``max_share`` of all mention.
 
     Source: Page et al., "The PageRank Citation Ranking", 1999, section 6.
     """
     library = _library("PageRank over the entity graph")
-    starts = graph.places(seeds).tolist()
+    entities, counts = len(graph.entity_ids), graph.mentioning.counts
+    known = graph.places(seeds)
+    starts = known[counts[known] <= max(FEW, max_share * len(graph.facts))].tolist()
     if not starts:
         return []
-    entities, counts = len(graph.entity_ids), graph.mentioning.counts
     sources = np.repeat(np.arange(entities), counts)
     targets = graph.mentioning.targets + entities
     edges = zip(sources.tolist(), targets.tolist(), strict=True)

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from ailake.core.entities import EntityRef
+from ailake.core.episodic import unit_interval
 from ailake.core.graph import (
     GraphView,
     IndexEntry,
@@ -129,7 +130,12 @@ class WalkedGraph:
         return self.scope_graph(checked_scope(scope)).view(check_nodes(limit))
 
     def page_rank(
-        self, scope: Scope, entities: Sequence[str | EntityRef], *, damping: float = 0.85
+        self,
+        scope: Scope,
+        entities: Sequence[str | EntityRef],
+        *,
+        damping: float = 0.85,
+        max_share: float = 1.0,
     ) -> list[tuple[str, float]]:
         """Return facts by their PageRank, personalised on some entities, the highest first.
 
@@ -139,15 +145,18 @@ class WalkedGraph:
             scope: Whose graph.
             entities: Where walks begin; those that are not known lead nowhere.
             damping: With what probability a walk goes on, within (0, 1).
+            max_share: No walk begins at what a greater share of the facts mentions, and more than
+                10 of them, in [0, 1]: such an entity leads everywhere.
 
         Raises:
-            InvalidInputError: ``damping`` is out of range, or an entity is none.
+            InvalidInputError: A number is out of range, or an entity is none.
             MissingExtraError: The ``graph`` extra is not installed.
         """
         if not 0 < damping < 1:
             raise InvalidInputError.of("damping", got=damping, wanted="a number within (0, 1)")
-        seeds = entity_refs(entities)
-        return ranked_facts(self.scope_graph(checked_scope(scope)), seeds, damping=damping)
+        share = unit_interval(max_share, name="max_share")
+        seeds, graph = entity_refs(entities), self.scope_graph(checked_scope(scope))
+        return ranked_facts(graph, seeds, damping=damping, max_share=share)
 
 
 class InMemoryKnowledgeGraph(WalkedGraph):

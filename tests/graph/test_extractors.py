@@ -70,6 +70,16 @@ def test_hints_come_first_whatever_the_text(text: str, given: list[str | EntityR
     assert set(RULES.extract(text)) <= set(found)
 
 
+def test_words_are_concepts_where_they_are_asked_for() -> None:
+    text = "Ben's sister paints the sea-side, and he doesn't; see a.b@c.org, OPS-17 喝茶"
+    named = RulesExtractor().extract(text)
+    found = RulesExtractor(words=True).extract(text)
+    words = [ref.name for ref in found if ref not in named]
+    assert words == ["sister", "paints", "sea-side"]
+    assert [ref for ref in found if ref in named] == named
+    assert len(set(found)) == len(found)
+
+
 def test_names_that_are_too_long_are_none() -> None:
     text = f"https://example.com/{'a' * 2_000} {'A' * 2_000} Ben " + "Some Long Heading " * 3
     assert [ref.name for ref in RULES.extract(f"at {text}")] == []

@@ -43,6 +43,19 @@ def test_page_rank_falls_with_the_way(graph: InMemoryKnowledgeGraph) -> None:
             graph.page_rank(SCOPE, [BEN], damping=damping)
 
 
+def test_no_walk_begins_at_what_most_facts_mention(graph: InMemoryKnowledgeGraph) -> None:
+    hub = ailake.EntityRef("person", "Ana")
+    graph.index_many(SCOPE, [ailake.IndexEntry(f"few {n}", [hub]) for n in range(10)])
+    assert len(graph.page_rank(SCOPE, [hub], max_share=0)) == 10
+    graph.index(SCOPE, "f3", [hub])
+    assert graph.page_rank(SCOPE, [hub], max_share=0.8) == []
+    assert graph.page_rank(SCOPE, [hub], max_share=11 / 13)
+    beside = graph.page_rank(SCOPE, [BEN, hub], max_share=0.5)
+    assert beside == graph.page_rank(SCOPE, [BEN])
+    with pytest.raises(ailake.InvalidInputError, match="max_share"):
+        graph.page_rank(SCOPE, [BEN], max_share=1.1)
+
+
 def test_without_the_library_the_extra_is_named(
     graph: InMemoryKnowledgeGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
