@@ -138,7 +138,7 @@ elif step == "written":
     exchange.guard = die
 elif step == "committed":
     whole = recording.exchange
-    recording.exchange = lambda *arguments: (whole(*arguments), die())
+    recording.exchange = lambda *arguments, **options: (whole(*arguments, **options), die())
 if step in ("announced", "removed"):
     memory.forget("t")
 else:
