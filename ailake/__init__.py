@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ailake.core.entity_extraction import EntityExtractor, FallbackExtractor
     from ailake.core.entity_rules import RulesExtractor
     from ailake.core.extraction import FactExtractor
+    from ailake.core.graph_evidence import GraphEvidence
     from ailake.core.judge import Candidate, JudgeRules, MemoryItem, Verdict, containment, judge
     from ailake.core.knowledge import InMemoryKnowledgeGraph, KnowledgeGraph
     from ailake.core.reviewing import GreyCase, ReviewAnswer, Reviewer, ReviewVerdict
@@ -90,6 +91,7 @@ __all__ = [
     "ForgetReport",
     "GraphAwareRecall",
     "GraphEdge",
+    "GraphEvidence",
     "GraphHits",
     "GraphMetrics",
     "GraphNode",
@@ -159,6 +161,7 @@ _LATE = {
     "Facts": "ailake.facts",
     "FallbackExtractor": "ailake.core.entity_extraction",
     "GraphAwareRecall": "ailake.graph_recall",
+    "GraphEvidence": "ailake.core.graph_evidence",
     "GraphHits": "ailake.graph_recall",
     "GraphMetrics": "ailake.graph_recall",
     "GreyCase": "ailake.core.reviewing",

@@ -101,7 +101,7 @@ class Hits(Sequence[Hit]):
     def explain(self) -> "pl.DataFrame":
         """Return a row per hit with every part of its score, see ``ScoringPolicy``.
 
-        ``near = distance - lexical - neighbour - speaker - date + brevity``, ``weight =
+        ``near = distance - lexical - neighbour - speaker - date - graph + brevity``, ``weight =
         recency_part * importance_part`` and ``score = near / max(weight, epsilon)``. Where all
         that evidence is more than the distance, ``score = near * weight`` is below 0; without
         stage two ``near`` ends at 0. ``proven_score`` is that of stage one, ``max(distance -
@@ -126,6 +126,7 @@ PARTS = (
     "neighbour",
     "speaker",
     "date",
+    "graph",
     "brevity",
     "relevance",
     "near",

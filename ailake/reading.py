@@ -17,6 +17,7 @@ from ailake.core.drafts import check_id, check_text
 from ailake.core.episodic import ScoringPolicy
 from ailake.core.filter_values import CheckedTexts
 from ailake.core.filters import Predicate, conjunction
+from ailake.core.graph_evidence import GraphEvidence
 from ailake.core.records import MemoryRecord, Scope, SearchReport
 from ailake.core.reranking import Reranker
 from ailake.embed import Embedder, check_vector, embed_query
@@ -46,6 +47,7 @@ class RecallOptions(TypedDict, total=False):
     exact: bool
     vector: Sequence[float] | NDArray[np.floating[Any]] | None
     reranker: Reranker | None
+    graph: GraphEvidence | None
     touch: bool
     now: datetime | None
 
@@ -84,6 +86,7 @@ class MemoryReader:
         exact: bool = False,
         vector: Sequence[float] | NDArray[np.floating[Any]] | None = None,
         reranker: Reranker | None = None,
+        graph: GraphEvidence | None = None,
         touch: bool = True,
         now: datetime | None = None,
     ) -> Hits:
@@ -111,6 +114,8 @@ class MemoryReader:
             vector: The embedding of a text query, where the caller has it already, (dim,).
             reranker: Reads the best max(100, 10 x limit) of the others' order together with the
                 query; what it finds stands in place of all other evidence. Not in mode vector.
+            graph: Lets stage two count where the entities of the query lead, and look at what the
+                lists did not bring. Only in mode hybrid, with a text.
             touch: Count the hits as accesses, which keeps them fresh: at once here, and within a
                 second in the journal, so that a kill loses those of a second. Where they can't be
                 written, as on a full disk, a warning is logged and they wait; after 100,000,
@@ -139,6 +144,7 @@ class MemoryReader:
             max_distance=distance,
             instant=instant,
             reranker=_reranker(reranker, text),
+            graph=_graph(graph, text, chosen),
         )
         if question.words is not None:
             # What is only logged can't be searched by words.
@@ -334,6 +340,18 @@ def _reranker(value: object, text: str | None) -> Reranker | None:
     if text is None:
         raise InvalidInputError(
             "reranker: it reads texts, so the query must be text and the mode not vector"
+        )
+    return value
+
+
+def _graph(value: object, text: str | None, mode: Mode) -> GraphEvidence | None:
+    if value is None:
+        return None
+    if not isinstance(value, GraphEvidence):
+        raise InvalidInputError.of("graph", got=value, wanted="a GraphEvidence")
+    if text is None or mode is not Mode.HYBRID:
+        raise InvalidInputError(
+            "graph: it reads the query's entities, so the query must be text and the mode hybrid"
         )
     return value
 

@@ -14,8 +14,9 @@ from ailake.core.records import Hit, SearchReport
 from ailake.core.reranking import relevance_of
 from ailake.errors import InvalidInputError
 from ailake.hits import PARTS, Hits
-from ailake.stages import Scored, reranked, stage_one, stage_two
+from ailake.stages import LookedAt, Scored, reranked, stage_one, stage_two
 from ailake.storage.indexes import text_index
+from ailake.storage.led import led_to, with_led
 from ailake.storage.lexical import best_by_words
 from ailake.storage.lists import search_lists
 from ailake.storage.pool import Found, Pool
@@ -43,16 +44,19 @@ def recall(view: ReadView, question: Question, *, limit: int, exact: bool) -> Hi
     question = _without_index(view, question)
     size = pool_size(limit) if question.has_stage_two else limit
     found = _candidates(view, question, limit=size, exact=exact)
+    led = led_to(view, question, limit=size)
+    found = with_led(view, question, found, led)
     pool = found.pool
     scored = stage_one(pool, question.scoring, question.now)
     order = scored.order(pool, np.arange(len(pool.ids)))
     if question.max_distance is not None:
         order = order[scored.distance[order] <= question.max_distance]
-    order = order[:size]
+    looked_at = LookedAt.of(pool, order, led, size=size)
+    order = looked_at.places
     if question.looks_around:
         turns = turns_of(view, question.wall, pool, order)
-        scored = stage_two(scored, order, turns, question)
-        order = scored.order(pool, order)
+        scored = stage_two(scored, looked_at, turns, question)
+        order = scored.order(pool, order)[:size]
     if question.reranker is not None:
         texts = _texts(pool, order)
         relevance = relevance_of(question.reranker, question.text or "", texts)

@@ -1,5 +1,6 @@
 """The scores of recall: stage one over each memory by itself, stage two over the best of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from ailake.core.evidence import (
     Turns,
     brevity,
     final_scores,
+    graph_evidence,
     neighbour_evidence,
     speaker_evidence,
 )
@@ -27,6 +29,7 @@ class Scored:
     neighbour: Floats
     speaker: Floats
     date: Floats
+    graph: Floats
     brevity: Floats
     relevance: Floats
     near: Floats
@@ -57,6 +60,46 @@ class Scored:
         return places[rank(self.score[places], self.weight[places], pool.born[places], ids)]
 
 
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """The n memories that stage two looks at.
+
+    Attributes:
+        places: Where they are in the pool, the best of stage one first.
+        listed: How many of them are the best of stage one; the graph leads to the others.
+        ranks: Their places in the graph's list of their scope, -1 where it does not lead, (n,).
+    """
+
+    places: Places
+    listed: int
+    ranks: Places
+
+    @classmethod
+    def of(
+        cls, pool: Pool, order: Places, led: Sequence[Sequence[str]], *, size: int
+    ) -> "LookedAt":
+        """Return the best of stage one, and what the graph leads to.
+
+        Args:
+            pool: All memories that were found.
+            order: Their places, best first; without those that are too far.
+            led: Ids that the graph leads to, a list per scope, the first first.
+            size: How many of the best.
+        """
+        if not led:
+            best = order[:size]
+            return cls(best, len(best), np.full(len(best), -1, np.intp))
+        meant = {one for ids in led for one in ids}
+        more = [place for place in order[size:].tolist() if pool.ids[place] in meant]
+        places = np.concatenate([order[:size], np.array(more, np.intp)])
+        at = {pool.ids[place]: number for number, place in enumerate(places.tolist())}
+        ranks = np.full(len(places), -1, np.intp)
+        for ids in led:
+            known = [at[one] for one in ids if one in at]
+            ranks[known] = np.arange(len(known))
+        return cls(places, len(places) - len(more), ranks)
+
+
 def stage_one(pool: Pool, policy: ScoringPolicy, now: int) -> Scored:
     """Score each memory by itself.
 
@@ -80,6 +123,7 @@ def stage_one(pool: Pool, policy: ScoringPolicy, now: int) -> Scored:
         neighbour=none,
         speaker=none,
         date=none,
+        graph=none,
         brevity=none,
         relevance=np.full(len(distance), np.nan),
         near=near,
@@ -93,27 +137,32 @@ def stage_one(pool: Pool, policy: ScoringPolicy, now: int) -> Scored:
     )
 
 
-def stage_two(scored: Scored, best: Places, turns: Turns, question: Question) -> Scored:
+def stage_two(scored: Scored, looked_at: LookedAt, turns: Turns, question: Question) -> Scored:
     """Return the scores with what stands around some memories counted in.
 
     Args:
         scored: Of stage one.
-        best: The memories that are the best of stage one.
+        looked_at: The memories.
         turns: What is known of them.
         question: What is looked for.
     """
-    policy, text = question.scoring, question.text or ""
+    policy, text, best = question.scoring, question.text or "", looked_at.places
     near = scored.distance[best] - scored.lexical[best]
-    neighbour = policy.neighbour_weight * neighbour_evidence(near, turns)
+    # What the graph brings may be far: it must not make all others, and so their turns, nearer.
+    within = np.minimum(near, near[: looked_at.listed].max(initial=-np.inf))
+    neighbour = policy.neighbour_weight * neighbour_evidence(within, turns)
     speaker = policy.speaker_weight * speaker_evidence(text, turns.speakers)
     dated = policy.date_weight * date_evidence(text, turns.days)
+    weight = 0.0 if question.graph is None else question.graph.weight
+    led = weight * graph_evidence(looked_at.ranks)
     brief = policy.brevity_weight * brevity(turns.lengths)
-    near = near - neighbour - speaker - dated + brief
+    near = near - neighbour - speaker - dated - led + brief
     return scored.changed(
         best,
         neighbour=neighbour,
         speaker=speaker,
         date=dated,
+        graph=led,
         brevity=brief,
         near=near,
         score=final_scores(near, scored.weight[best]),

@@ -29,6 +29,7 @@ _ALONE = replace(
 class Ranking:
     mode: str
     scoring: ailake.ScoringPolicy
+    graph: bool = False
 
 
 RANKINGS = {
@@ -38,6 +39,11 @@ RANKINGS = {
     "hybrid": Ranking("hybrid", _FLAT),
     "hybrid + default policy": Ranking("hybrid", _DEFAULT),
     "pure formula (SEED)": Ranking("hybrid", ailake.ScoringPolicy.SEED),
+}
+
+WITH_GRAPH = {
+    "hybrid": RANKINGS["hybrid"],
+    "hybrid + graph": replace(RANKINGS["hybrid"], graph=True),
 }
 
 # One at a time around the default: what is chosen lies on a plateau of both corpora.
@@ -91,6 +97,19 @@ class Conversation:
     memory: ailake.Memory
     now: datetime
     questions: Sequence[Question]
+    graph: ailake.GraphEvidence | None = None
+
+
+def linked(lake: ailake.Lake, conversations: Sequence[Conversation]) -> list[Conversation]:
+    """Return conversations with the graph of what their turns mention, names and words."""
+    started, extractor = perf_counter(), ailake.RulesExtractor(words=True)
+    for memory in {one.memory.scope: one.memory for one in conversations}.values():
+        ids = [turn.id for turn in memory.list(limit=10_000)]
+        lake.graph().extract(memory.scope, ids, extractor=extractor)
+    mentions = lake.table("mentions").count_rows()
+    report(figure="graph", mentions=mentions, seconds=round(perf_counter() - started, 1))
+    evidence = ailake.GraphEvidence(lake.graph(), extractor)
+    return [replace(one, graph=evidence) for one in conversations]
 
 
 def arguments(description: str | None, *, file: str) -> argparse.Namespace:
@@ -105,7 +124,9 @@ def arguments(description: str | None, *, file: str) -> argparse.Namespace:
     )
     parser.add_argument("--data", type=Path, required=True, help=f"folder with {file}")
     parser.add_argument("--embedder", default="local")
-    parser.add_argument("--sweep", action="store_true", help="vary one part of the policy a time")
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument("--sweep", action="store_true", help="vary one part of the policy a time")
+    chosen.add_argument("--graph", action="store_true", help="with and without the entity graph")
     return parser.parse_args()
 
 
@@ -148,6 +169,7 @@ def _measured(
         limit=max(DEPTHS),
         mode=ranking.mode,
         scoring=ranking.scoring,
+        graph=conversation.graph if ranking.graph else None,
         touch=False,
         now=conversation.now,
     )
@@ -161,6 +183,13 @@ def _ndcg(found: Sequence[bool], wanted: int) -> float:
     discounts = 1 / np.log2(np.arange(2, len(found) + 2))
     best = (1 / np.log2(np.arange(2, min(wanted, 10) + 2))).sum()
     return float((np.array(found) * discounts).sum() / best)
+
+
+def rankings(options: argparse.Namespace) -> Mapping[str, Ranking]:
+    """Return what a command line asks for."""
+    if options.graph:
+        return WITH_GRAPH
+    return SWEEP if options.sweep else RANKINGS
 
 
 def report(**line: object) -> None:

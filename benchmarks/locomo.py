@@ -1,12 +1,14 @@
 """Evidence recall on LoCoMo: real multi-session conversations, asked at their end.
 
-    python benchmarks/locomo.py --data ../shared/data/locomo [--embedder local] [--sweep]
+    python benchmarks/locomo.py --data ../shared/data/locomo [--embedder local] [--sweep | --graph]
 
 Each turn is one memory, aged from its session's date. One JSON line per ranking and category:
 evidence recall@5/10/20 (share of a question's evidence turns among the first k), MRR (of the
 first evidence turn), NDCG@10, the share of recalls that were proven, and milliseconds per recall
 with the query's vector at hand. "all" is categories 1 to 4; 5 is adversarial, its answer is not
-there. The corrected evidence key is used (see the data's README).
+there. With ``--graph`` the graph of what the turns mention, names and plain words, is made, and
+recall is measured with and without it as evidence. The corrected evidence key is used (see the
+data's README).
 """
 
 import json
@@ -17,7 +19,7 @@ from datetime import datetime, timedelta
 from time import perf_counter
 from typing import Any
 
-from evidence import RANKINGS, SWEEP, Conversation, Question, arguments, figures, report
+from evidence import Conversation, Question, arguments, figures, linked, rankings, report
 
 import ailake
 from ailake.embed import Embedder, embed_query, resolve_embedder
@@ -39,7 +41,9 @@ def main() -> None:
         lake.flush()
         turns = sum(conversation.memory.count() for conversation in conversations)
         report(figure="ingest", turns=turns, seconds=round(perf_counter() - started, 1))
-        for name, ranking in (SWEEP if options.sweep else RANKINGS).items():
+        if options.graph:
+            conversations = linked(lake, conversations)
+        for name, ranking in rankings(options).items():
             for line in figures(conversations, ranking, counted=COUNTED):
                 if not options.sweep or line["category"] == "all":
                     report(figure="recall", ranking=name, embedder=embedder.id, **line)

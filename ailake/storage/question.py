@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ailake.core.episodic import ScoringPolicy
 from ailake.core.filters import Predicate
+from ailake.core.graph_evidence import GraphEvidence
 from ailake.core.records import Scope
 from ailake.core.reranking import Reranker
 from ailake.core.rows import nanoseconds
@@ -45,6 +46,7 @@ class Question:
         max_distance: Leave out what is farther, None for no bound.
         instant: From which ages are counted.
         reranker: Reads the best of stage one, None for no reranker.
+        graph: Leads to memories by the entities of the text, None for no graph.
     """
 
     vector: NDArray[np.float32]
@@ -56,6 +58,7 @@ class Question:
     max_distance: float | None
     instant: datetime
     reranker: Reranker | None = None
+    graph: GraphEvidence | None = None
 
     @cached_property
     def aim(self) -> Aim:
@@ -84,7 +87,8 @@ class Question:
     @property
     def looks_around(self) -> bool:
         """Whether what stands around a memory counts, and not only its own content."""
-        return self.mode is Mode.HYBRID and self.text is not None and self.scoring.has_stage_two
+        counts = self.scoring.has_stage_two or self.graph is not None
+        return self.mode is Mode.HYBRID and self.text is not None and counts
 
     @property
     def has_stage_two(self) -> bool:
