@@ -133,9 +133,18 @@ def test_what_the_rules_defer_is_not_merged(
     lake: ailake.Lake, memory: ailake.Memory, verdict: str
 ) -> None:
     grey(memory, OLD, "Thanks a lot!")
-    report = run(lake, always(verdict))
+    report = run(lake, always(verdict), rules=ailake.JudgeRules())
     assert (report.refused, texts(memory)) == (1, {OLD, "Thanks a lot!"})
     assert answers(lake)[0]["reason"] == f"refused:{verdict}:t0_low_value"
+
+
+def test_the_rules_are_those_that_the_lake_was_connected_with(
+    lake: ailake.Lake, memory: ailake.Memory
+) -> None:
+    assert lake.store.rules.retention is None
+    grey(memory, OLD, "Thanks a lot!")
+    report = run(lake, always("merge"))
+    assert (report.merged, report.refused, texts(memory)) == (1, 0, {OLD})
 
 
 CHANGES: dict[str, Callable[[ailake.Memory, GreyCase], object]] = {

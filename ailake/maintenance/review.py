@@ -94,7 +94,7 @@ class ReviewJob:
     Args:
         lake: The lake.
         reviewer: Decides; None reports what waits and changes nothing.
-        rules: Those of the judge; give your own where you have replaced some.
+        rules: Those of the judge; None takes those that the lake was connected with.
         concurrency: How many pairs the reviewer is asked about at once.
         max_tokens: When the run has used so many, it asks no more, and the rest waits.
 
@@ -116,7 +116,7 @@ class ReviewJob:
         check_bounds(concurrency, max_tokens)
         self._store, self._embedder = lake.store, lake.embedder
         self._reviewer = reviewer
-        self._rules = JudgeRules() if rules is None else rules
+        self._rules = lake.store.rules if rules is None else rules
         self._concurrency, self._max_tokens = concurrency, max_tokens
         self.options = {
             "reviewed": reviewer is not None, "concurrency": concurrency, "max_tokens": max_tokens,
