@@ -33,17 +33,18 @@ def _sentence_in(one: Sentence, other: Sentence) -> bool:
     if _fact_in(one.whole, other.whole):
         return True
     facts = other.facts
-    if any(_is_told(reading, facts) for reading in one.others):
+    if any(_part_is_told(reading, facts) for reading in one.others):
         return True
-    return all(_is_told(part, facts) or _are_told(apart, facts) for part, *apart in one.parts)
+    return all(_part_is_told(part, facts) for part in one.parts)
+
+
+def _part_is_told(part: Sequence[Fact], facts: Sequence[Fact]) -> bool:
+    whole, *apart = part
+    return _is_told(whole, facts) or (bool(apart) and all(_is_told(one, facts) for one in apart))
 
 
 def _is_told(short: Fact, facts: Sequence[Fact]) -> bool:
     return any(_fact_in(short, fact) for fact in facts)
-
-
-def _are_told(apart: Sequence[Fact], facts: Sequence[Fact]) -> bool:
-    return bool(apart) and all(_is_told(fact, facts) for fact in apart)
 
 
 def _fact_in(short: Fact, long: Fact) -> bool:

@@ -49,24 +49,24 @@ class Fact:
 class Sentence:
     """A sentence as a whole, the facts it joins by "and", and other readings of it.
 
-    "A horse is ridden by a man on the beach": the man is on the beach, or the riding. A part is
-    followed by the facts that together say as much, if any: "a man in a hat is singing" is a man
-    singing, and wearing a hat. All of them, and what they imply, are the facts.
+    "A horse is ridden by a man on the beach": the man is on the beach, or the riding. A part, and
+    another reading, is followed by the facts that together say as much, if any: "a man in a hat is
+    singing" is a man singing, and wearing a hat. All of them, and what they imply, are the facts.
     """
 
     whole: Fact
     parts: tuple[tuple[Fact, ...], ...]
-    others: tuple[Fact, ...] = ()
+    others: tuple[tuple[Fact, ...], ...] = ()
     facts: tuple[Fact, ...] = ()
 
 
 def _read(
     whole: Fact,
     parts: Sequence[tuple[Fact, ...]],
-    others: Sequence[Fact] = (),
+    others: Sequence[tuple[Fact, ...]] = (),
     implied: Sequence[Fact] = (),
 ) -> Sentence:
-    facts = dict.fromkeys([whole, *others, *chain(*parts), *implied])
+    facts = dict.fromkeys([whole, *chain(*others), *chain(*parts), *implied])
     return Sentence(whole, tuple(parts), tuple(others), tuple(facts))
 
 
@@ -95,7 +95,7 @@ def outline_of(sentences: Sequence[Sentence]) -> Outline:
 
 def _needed(sentence: Sentence) -> frozenset[str]:
     parts = frozenset().union(*map(_needed_of_part, sentence.parts))
-    return parts.intersection(sentence.whole.names, *(one.names for one in sentence.others))
+    return parts.intersection(sentence.whole.names, *map(_needed_of_part, sentence.others))
 
 
 def _needed_of_part(part: Sequence[Fact]) -> frozenset[str]:
@@ -132,11 +132,10 @@ def _sentence(text: str, *, asked: bool, denies: bool) -> Sentence | None:
     words = active(stated, rules)
     if not words:
         return None
-    whole = _fact(words, asks=asks, strict=strict)
-    readings = moved(words, rules) if words is not stated else []
-    readings += [part for reading in readings for part in told_apart(reading, rules)]
-    readings += fronted(words, rules) if asks else []
-    others = tuple(_fact(reading, asks=asks, strict=strict) for reading in readings)
+    whole, turned = _fact(words, asks=asks, strict=strict), words is not stated
+    readings = [[one, *told_apart(one, rules)] for one in moved(words, rules)] if turned else []
+    readings += [[one] for one in fronted(words, rules)] if asks else []
+    others = [tuple(_fact(one, asks=asks, strict=strict) for one in some) for some in readings]
     if strict or asks:
         return _read(whole, [(whole,)], others)
     split = [active(part, rules) for part in _split(words, rules)]
@@ -150,9 +149,10 @@ def _part(words: Sequence[Word], rules: Grammar) -> tuple[Fact, ...]:
 
 
 def _fact(words: Sequence[Word], *, asks: bool, strict: bool) -> Fact:
-    names = frozenset(word.text for word in words)
-    happens = "being" in names or any(name.endswith("+") for name in names)
-    covered = names.union(*(grammar().kinds_of(name) for name in names))
+    names = frozenset([word.text for word in words])
+    happens = "being" in names or "+" in {name[-1:] for name in names}
+    kinds = grammar().kinds
+    covered = names.union(*[kinds[name] for name in names if name in kinds])
     return Fact(tuple(words), asks, strict, happens, names, covered)
 
 
@@ -167,10 +167,11 @@ def _words(tokens: Sequence[str], rules: Grammar, *, asks: bool) -> list[Word]:
             definite = True
             continue
         text = rules.canonical(token)
-        if rules.is_ing(text) and _is_relative(words, rules):
-            del words[-2:]  # "a man who is singing" is "a man singing"
-        elif _in_progress(words, text, rules):
-            text = rules.progressive(text)
+        if rules.is_ing(text):
+            if _is_relative(words, rules):
+                del words[-2:]  # "a man who is singing" is "a man singing"
+            elif _in_progress(words, rules):
+                text = rules.progressive(text)
         if words and words[-1].text.endswith("+") and rules.is_adverb(text):
             words.insert(-1, Word(text))  # "running quickly" is "quickly running"
             continue
@@ -186,10 +187,10 @@ def _is_relative(words: Sequence[Word], rules: Grammar) -> bool:
     )
 
 
-def _in_progress(words: Sequence[Word], text: str, rules: Grammar) -> bool:
+def _in_progress(words: Sequence[Word], rules: Grammar) -> bool:
     before = next((word.text for word in reversed(words) if not rules.is_adverb(word.text)), "")
     joined = before == "and" and any(word.text.endswith("+") for word in words)
-    return rules.is_ing(text) and (before in BE or joined)
+    return before in BE or joined
 
 
 def _split(words: Sequence[Word], rules: Grammar) -> list[Sequence[Word]]:
