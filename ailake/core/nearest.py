@@ -49,6 +49,7 @@ class Nearest:
             start: The place of the first of them.
             before: They are queries themselves: only those before a query count for it.
         """
+        mixed = len(np.unique(np.concatenate([self.groups, groups]))) > 1
         for low in range(0, len(self.queries), _ROWS):
             high = min(low + _ROWS, len(self.queries))
             for first in range(0, len(vectors), _COLUMNS):
@@ -56,9 +57,10 @@ class Nearest:
                     break
                 some, rows = slice(first, first + _COLUMNS), slice(low, high)
                 found = self.queries[rows] @ vectors[some].T
-                found[self.groups[rows, np.newaxis] != groups[some]] = -np.inf
-                if before:
-                    columns = np.arange(found.shape[1]) + (start + first)
+                if mixed:
+                    found[self.groups[rows, np.newaxis] != groups[some]] = -np.inf
+                columns = np.arange(found.shape[1]) + (start + first)
+                if before and columns[-1] >= low:
                     found[columns >= np.arange(low, high)[:, np.newaxis]] = -np.inf
                 self._take(rows, found, start + first)
 

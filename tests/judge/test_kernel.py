@@ -189,6 +189,22 @@ def test_the_kept_veto_is_that_of_the_higher_score_and_ties_keep_the_earlier() -
     assert judge(item("ab"), candidates, RULES).veto == "conflict"
 
 
+def test_a_rule_is_asked_once_about_each_pair_and_about_the_new_memory() -> None:
+    asked: list[str] = []
+
+    def gate(new: MemoryItem, existing: MemoryItem) -> bool:
+        asked.append(f"gate {new.text} {existing.text}")
+        return False
+
+    def dated(text: str) -> bool:
+        asked.append(f"dated {text}")
+        return "@" in text
+
+    rules = replace(RULES, hard_gate=gate, has_absolute_timestamp=dated)
+    assert judge(item("ab@"), recalled("x", "y", "z"), rules).reason == "veto:temporal"
+    assert sorted(asked) == ["dated ab@", "gate ab@ x", "gate ab@ y", "gate ab@ z"]
+
+
 def test_nothing_recalled_is_not_nothing_contained() -> None:
     assert (decide("a").mode, decide("a").reason) == ("", "no_contained_match")
     lexical = [Candidate(item("b", "old"), 0.3, "lexical"), *recalled("c")]

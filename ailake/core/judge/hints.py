@@ -5,7 +5,7 @@ Only of texts in ASCII: there every phrase of the word lists is made of whole wo
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 
 from ailake.core.judge.lexicon import lexicon
 
@@ -15,6 +15,9 @@ _DIGITS = re.compile(r"\d")
 # Endings of words that are compared in another form than written.
 _REWRITTEN = ("there", "and", "be", "being", "by", "was")
 _CHANGING = ("ing", "ed", "ly")
+
+# Lists whose words are neither dropped nor read as others, unless another list has them, too.
+_AS_WRITTEN = ("adjectives", "adverbs", "possessives", "pronouns", "strict", "unsafe")
 
 # Make and making, stop and stopping begin alike for so many letters.
 _HEAD = 3
@@ -26,8 +29,15 @@ def runs_of(text: str) -> frozenset[str]:
 
 
 def needles(phrases: Iterable[str]) -> frozenset[str]:
-    """Return for each phrase in ASCII one run of letters that a text with it has."""
-    return frozenset(max(runs_of(one), key=len) for one in phrases if one.isascii())
+    """Return runs of letters, of which a text with a phrase in ASCII has one.
+
+    As few as will do: "now" tells of "right now", too, and so "right" is none.
+    """
+    found: set[str] = set()
+    for runs in sorted((sorted(runs_of(one)) for one in phrases if one.isascii()), key=len):
+        if found.isdisjoint(runs):
+            found.add(max(runs, key=len))
+    return frozenset(found)
 
 
 def is_without(text: str, words: frozenset[str], *, digits: bool) -> bool:
@@ -55,8 +65,14 @@ def own_heads(text: str) -> frozenset[str]:
     """
     if not text.isascii():
         return frozenset()
-    unlisted = (one for one in runs_of(text) if len(one) > _HEAD and not _is_listed(one))
-    return frozenset(one[:_HEAD] for one in unlisted if not one.endswith(_CHANGING))
+    return frozenset(filter(None, map(_own_head, runs_of(text))))
+
+
+@lru_cache(maxsize=8_192)
+def _own_head(word: str) -> str:
+    """Return how a word begins that is compared as written, or in the forms of a verb; or empty."""
+    kept = len(word) > _HEAD and not word.endswith(_CHANGING) and not _is_listed(word)
+    return word[:_HEAD] if kept else ""
 
 
 def _is_listed(word: str) -> bool:
@@ -67,7 +83,8 @@ def _is_listed(word: str) -> bool:
 
 @cache
 def _all_listed() -> frozenset[str]:
-    lists = (lexicon("quantities"), lexicon("english"), lexicon("nouns"), _REWRITTEN)
+    english = {name: words for name, words in lexicon("english").items() if name not in _AS_WRITTEN}
+    lists = (lexicon("quantities"), english, lexicon("nouns"), _REWRITTEN)
     return frozenset(run for words in lists for one in _strings(words) for run in runs_of(one))
 
 

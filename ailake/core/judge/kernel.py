@@ -14,6 +14,9 @@ from ailake.errors import InvalidInputError
 _DEFAULT_RULES = JudgeRules()
 _ANSWERS = tuple(Containment)
 
+# The candidates, and whether the hard gate is hit.
+Beside = Sequence[tuple[Candidate, bool]]
+
 
 def judge(
     item: MemoryItem, candidates: Sequence[Candidate], rules: JudgeRules = _DEFAULT_RULES
@@ -33,34 +36,35 @@ def judge(
     _check(item, candidates, rules)
     others = [candidate for candidate in candidates if candidate.item.id != item.id]
     mode = others[0].mode if others else ""
-    twin = _exact_duplicate(item, others, rules)
+    beside = [(one, _gated(item, one.item, rules)) for one in others]
+    twin = _exact_duplicate(item, beside, rules)
     if twin is not None:
         return _found(item, twin, Decision.SKIP, Reason.EXACT_DUPLICATE)
     if rules.retention is not None and not _yes(rules.retention(item), "retention"):
         return Verdict(Decision.DEFER, "", "", 0.0, mode, Reason.T0_LOW_VALUE, Veto.NONE, ())
-    return _compared(item, others, rules, mode=mode)
+    return _compared(item, beside, rules, mode=mode)
 
 
-def _exact_duplicate(
-    item: MemoryItem, candidates: Sequence[Candidate], rules: JudgeRules
-) -> Candidate | None:
+def _exact_duplicate(item: MemoryItem, beside: Beside, rules: JudgeRules) -> Candidate | None:
     key = _key(item, rules)
     if not key:
         return None
-    for candidate in candidates:
-        if not _gated(item, candidate.item, rules) and _key(candidate.item, rules) == key:
+    for candidate, gated in beside:
+        if not gated and _key(candidate.item, rules) == key:
             return candidate
     return None
 
 
-def _compared(
-    item: MemoryItem, candidates: Sequence[Candidate], rules: JudgeRules, *, mode: str
-) -> Verdict:
+def _compared(item: MemoryItem, beside: Beside, rules: JudgeRules, *, mode: str) -> Verdict:
     """Take the first candidate that decides; else keep the grounds and create."""
     grey: list[str] = []
     kept: tuple[Veto, float] | None = None
-    for candidate in candidates:
-        veto, contained = _between(item, candidate.item, rules)
+    dated = not all(gated for _, gated in beside) and _is_dated(item.text, rules)
+    for candidate, gated in beside:
+        veto = Veto.HARD_GATE if gated else Veto.TEMPORAL if dated else Veto.NONE
+        contained = Containment.NONE
+        if veto is Veto.NONE:
+            veto, contained = _between(item, candidate.item, rules)
         if veto is not Veto.NONE:
             if kept is None or candidate.score > kept[1]:
                 kept = veto, candidate.score
@@ -76,10 +80,8 @@ def _compared(
 
 
 def _between(new: MemoryItem, existing: MemoryItem, rules: JudgeRules) -> tuple[Veto, Containment]:
-    """Return the first veto of a pair; without one, what is contained in what."""
-    if _gated(new, existing, rules):
-        return Veto.HARD_GATE, Containment.NONE
-    if _is_dated(new.text, rules) or _is_dated(existing.text, rules):
+    """Return the first veto of what passed the gate beside what is not dated, or who says what."""
+    if _is_dated(existing.text, rules):
         return Veto.TEMPORAL, Containment.NONE
     if not _yes(rules.same_numbers(new.text, existing.text), "same_numbers"):
         return Veto.NUMERIC, Containment.NONE

@@ -28,8 +28,11 @@ class Word:
 
 def described(words: list[Word], rules: Grammar) -> list[Word]:
     """Return the words of a sentence with what things are like before their names."""
-    for pattern in (_made_of, _covered, _meant_for, _part_of, _coloured, _clause, _worn):
-        words = pattern(words, rules)
+    texts = {word.text for word in words}
+    for pattern, needed in _PATTERNS:
+        # Most sentences have none of a pattern's words. No pattern brings in those of a later one.
+        if not needed.isdisjoint(texts):
+            words = pattern(words, rules)
     return words
 
 
@@ -175,3 +178,15 @@ def _worn(words: list[Word], rules: Grammar) -> list[Word]:
         if text == "wearing" and before not in {*BE, *AND} and not rules.is_adverb(before):
             return _worn([*words[:place], Word("in"), *words[place + 1 :]], rules)
     return words
+
+
+# What turns a sentence, and words of which it has one.
+_PATTERNS = (
+    (_made_of, frozenset({"made"})),
+    (_covered, frozenset({"covered", "full"})),
+    (_meant_for, _MEANT),
+    (_part_of, frozenset({"of"})),
+    (_coloured, frozenset({"dyed", "colored"})),
+    (_clause, frozenset({"be"})),
+    (_worn, frozenset({"wearing", "dressed", "clad"})),
+)

@@ -19,13 +19,14 @@ _SENTENCE = re.compile(r"[^.!?。！？;；\n…]+[.!?。！？;；\n…]*")
 _MARKS = re.compile(r"[\W_]+")
 _LEVEL = r"(?:debug|info|warn(?:ing)?|error|fatal|trace)"
 _NOISE = re.compile(
-    r"^\s*traceback \(most recent call last\)|^\s+at [\w.$<>]+\([^)]*:\d+\)"
-    r"|^\s*file \".*\", line \d+|^\s*exit code:? -?\d+|^\s*(?:\$|>>>) \S+"
-    rf"|^\[?\d{{4}}-\d\d-\d\d[t ]\d\d:\d\d:\d\d\S*\]?\s+\[?{_LEVEL}\b"
-    rf"|^\[?{_LEVEL}\]?[: ].*\d\d:\d\d:\d\d|heartbeat(?:_ok| ok|: ok)"
-    r"|<\|?(?:im_start|im_end|system|endoftext|tool_call|function_call)\b"
-    r"|^\s*(?:system|assistant) prompt:|^\s*<\?xml|^\s*<!doctype"
-    r"|^you are an? (?:helpful|ai|expert|assistant|large language model)",
+    r"^(?:\s*traceback \(most recent call last\)|\s+at [\w.$<>]+\([^)]*:\d+\)"
+    r"|\s*file \".*\", line \d+|\s*exit code:? -?\d+|\s*(?:\$|>>>) \S+"
+    rf"|\[?\d{{4}}-\d\d-\d\d[t ]\d\d:\d\d:\d\d\S*\]?\s+\[?{_LEVEL}\b"
+    rf"|\[?{_LEVEL}\]?[: ].*\d\d:\d\d:\d\d"
+    r"|\s*(?:system|assistant) prompt:|\s*<\?xml|\s*<!doctype"
+    r"|you are an? (?:helpful|ai|expert|assistant|large language model))"
+    r"|heartbeat(?:_ok| ok|: ok)"
+    r"|<\|?(?:im_start|im_end|system|endoftext|tool_call|function_call)\b",
     re.MULTILINE,
 )
 _JSON = re.compile(r"^\s*(?:\{\s*\".*\}|\[\s*[\[{\"].*\])\s*$", re.DOTALL)
@@ -63,9 +64,8 @@ def _is_lone(words: str) -> bool:
 
 
 def _only_asks(text: str) -> bool:
-    if _opening("keeps").search(text):
-        return False
-    return all(_asks(sentence.strip()) for sentence in _SENTENCE.findall(text) if sentence.strip())
+    said = (sentence[0].strip() for sentence in _SENTENCE.finditer(text))
+    return all(map(_asks, filter(None, said))) and not _opening("keeps").search(text)
 
 
 def _asks(sentence: str) -> bool:

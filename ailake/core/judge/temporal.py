@@ -10,7 +10,8 @@ from functools import cache
 from ailake.core.judge.hints import is_without, needles
 from ailake.core.judge.lexicon import lexicon, phrases
 
-_DATES = (
+# Dates and times of day that begin with a digit, and others.
+_DIGITS_FIRST = (
     r"(?<!\d)\d{4}[-/.]\d{1,2}(?:[-/.]\d{1,2})?(?!\d)",
     r"(?<!\d)\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})(?!\d)",
     r"(?<!\d)(?:1[5-9]|20)\d\d(?:'?s|\s*年|\s*년)(?![a-z])",
@@ -19,21 +20,23 @@ _DATES = (
         r"(?<![\w.,:$€£¥#+-])(?:1[89]|20)\d\d"
         r"(?![\w%°:]|[.,]\d|\s+[a-z]+s(?![a-z])|\s*[kcm]?[mgl](?![a-z])|\s*[个只条张本件块元米公])"
     ),
-    r"(?<![a-z])on\s+the\s+\d{1,2}(?:st|nd|rd|th)(?![a-z])",
-    r"[\d零〇一二三四五六七八九]{4}\s*年",
-    r"[\d一二三四五六七八九十]\s*月(?:\s*[\d一二三四五六七八九十]+\s*[日号]|份|初|底|中旬|(?!饼))",
     r"(?<!\d)\d{1,2}\s*[号日](?!线|楼|房|门|店|电池|院|机|码|本)",
     r"\d+\s*(?:월|일)(?!\w)",
-    r"[\d一二三四五六七八九十]\s*世纪",
-)
-_CLOCK = (
     r"(?<![\d:])\d{1,2}:\d{2}(?!\d)",
     r"(?<![\d.])\d{1,2}\s*(?:a\.?m|p\.?m)(?![a-z])",
-    r"(?<![a-z])(?:\w+)\s+o'clock",
     r"(?<![\d.])\d{1,2}\s*(?:点|點|时|시)(?:半|整|钟|\s*\d|(?![\w]))",
+)
+_OTHERS = (
+    r"(?<![a-z])on\s+the\s+\d{1,2}(?:st|nd|rd|th)(?![a-z])",
+    r"\w\s+o'clock(?![a-z])",
+    r"[\d零〇一二三四五六七八九]{4}\s*年",
+    r"[\d一二三四五六七八九十]\s*月(?:\s*[\d一二三四五六七八九十]+\s*[日号]|份|初|底|中旬|(?!饼))",
+    r"[\d一二三四五六七八九十]\s*世纪",
     r"(?:早上|上午|中午|下午|晚上|凌晨|傍晚|午后)\s*(?:\d{1,2}|[一二三四五六七八九十两]+)\s*[点时]",
     r"[一二三四五六七八九十两]\s*点\s*(?:半|整|钟)",
 )
+_DATES = re.compile(rf"(?=\d)(?:{'|'.join(_DIGITS_FIRST)})|{'|'.join(_OTHERS)}")
+_CLOCK = frozenset({"clock"})
 _NEAR = (
     r"(?:in|since|until|till|from|by|of|last|next|this|during|before|after|early|late|mid|en|im|au)"
 )
@@ -41,9 +44,9 @@ _NEAR = (
 
 def find_timestamp(text: str) -> bool:
     """Tell whether a plain text names a date, a year, a month or a time of day."""
-    if is_without(text, _months(), digits=True):
-        return False
-    return _timestamps().search(text) is not None
+    if not is_without(text, _CLOCK, digits=True) and _DATES.search(text):
+        return True
+    return not is_without(text, _months(), digits=False) and _named().search(text) is not None
 
 
 def find_state(text: str) -> bool:
@@ -56,7 +59,7 @@ def find_state(text: str) -> bool:
 @cache
 def _months() -> frozenset[str]:
     words = lexicon("temporal")
-    return needles([*words["months"], *words["short_months"], "clock"])
+    return needles([*words["months"], *words["short_months"]])
 
 
 @cache
@@ -66,7 +69,7 @@ def _moments() -> frozenset[str]:
 
 
 @cache
-def _timestamps() -> re.Pattern[str]:
+def _named() -> re.Pattern[str]:
     words = lexicon("temporal")
     short = phrases(words["short_months"])
     named = (
@@ -75,7 +78,7 @@ def _timestamps() -> re.Pattern[str]:
         rf"(?<!\d)\d{{1,4}}(?:st|nd|rd|th|\.)?\s*(?:of\s+|de\s+)?{short}",
         rf"{short}\.?\s*,?\s*\d",
     )
-    return re.compile("|".join((*_DATES, *_CLOCK, *named)))
+    return re.compile("|".join(named))
 
 
 @cache
@@ -83,10 +86,11 @@ def _states() -> re.Pattern[str]:
     words = lexicon("temporal")
     pointed = rf"{phrases(words['pointers'])}\s+{phrases(words['periods'])}"
     # "used to live" was so once; "is used to make" and "got used to" were not.
-    once = r"(?<!\bis )(?<!\bare )(?<!\bbe )(?<!\bwas )(?<!\bwere )(?<!\bam )(?<!\bget )(?<!\bgot )"
-    once += r"(?<!\bbeen )(?<!\bbeing )(?<![a-z])used\s+to(?![a-z])"
+    # What comes first is found or missed at once, in most places of a text.
+    once = r"(?=used)(?<!\bis )(?<!\bare )(?<!\bbe )(?<!\bwas )(?<!\bwere )(?<!\bam )"
+    once += r"(?<!\bget )(?<!\bgot )(?<!\bbeen )(?<!\bbeing )(?<![a-z])used\s+to(?![a-z])"
     said = phrases([*words["states"], *words["weekdays"]])
-    return re.compile(rf"(?P<every>(?<![a-z])(?:every|each)\s+)?(?:{pointed}|{said}|{once})")
+    return re.compile(rf"(?P<every>(?=e)(?<![a-z])(?:every|each)\s+)?(?:{pointed}|{said}|{once})")
 
 
 def _is_habit(found: re.Match[str]) -> bool:

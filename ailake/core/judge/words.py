@@ -24,19 +24,21 @@ _LOOKS = str.maketrans(
     }
 )
 _IS = r"\b(he|she|it|that|this|there|here|what|who|where|how|when)'s\b"
+# What a text must have to hold the contraction, the contraction, and what it stands for.
 _CONTRACTIONS = (
-    (re.compile(r"\b(?:won't|wont)\b"), "will not"),
-    (re.compile(r"\bcan't\b|\bcannot\b|\bcant\b"), "can not"),
+    ("won", re.compile(r"\b(?:won't|wont)\b"), "will not"),
+    ("can", re.compile(r"\bcan't\b|\bcannot\b|\bcant\b"), "can not"),
     (
+        "t",
         re.compile(r"\b(do|does|did|is|was|are|were|has|have|had|would|could|should)n'?t\b"),
         r"\1 not",
     ),
-    (re.compile(r"n't\b"), " not"),
-    (re.compile(r"\b(i)'?m\b"), r"\1 am"),
-    (re.compile(r"'re\b"), " are"),
-    (re.compile(r"'ve\b"), " have"),
-    (re.compile(r"'ll\b"), " will"),
-    (re.compile(_IS), r"\1 is"),
+    ("n't", re.compile(r"n't\b"), " not"),
+    ("m", re.compile(r"\b(i)'?m\b"), r"\1 am"),
+    ("'re", re.compile(r"'re\b"), " are"),
+    ("'ve", re.compile(r"'ve\b"), " have"),
+    ("'ll", re.compile(r"'ll\b"), " will"),
+    ("'s", re.compile(_IS), r"\1 is"),
 )
 
 
@@ -45,8 +47,9 @@ def plain(text: str) -> str:
     folded = normalize("NFKC", text.translate(_LOOKS)).casefold().translate(_LOOKS)
     if not folded.isascii():
         folded = folded.translate(_simplified())
-    for pattern, full in _CONTRACTIONS:
-        folded = pattern.sub(full, folded)
+    for part, pattern, full in _CONTRACTIONS:
+        if part in folded:
+            folded = pattern.sub(full, folded)
     return folded
 
 
