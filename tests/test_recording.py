@@ -14,7 +14,7 @@ from recorded import DAY, OPEN, check, told
 
 import ailake
 from ailake.maintenance import ForgetJob, MemoryDecayJob
-from ailake.storage import recording, shared
+from ailake.storage import recording, recording_shares, shared
 from ailake.storage.table import Table
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -249,14 +249,13 @@ def test_rows_that_were_written_again_as_they_were_are_looked_at_once(
     for kind in "xy":
         lake.table("episodic").update(where=f"kind = '{kind}'", values={"confidence": 0.7})
     looked: list[int] = []
-    share = recording._share
 
-    def counted(*args: Any) -> Any:
-        rows, told_to = share(*args)
+    def counted(*args: Any, **options: Any) -> Any:
+        rows, told_to = recording_shares.next_share(*args, **options)
         looked.append(0 if rows is None else rows.num_rows)
         return rows, told_to
 
-    monkeypatch.setattr(recording, "_share", counted)
+    monkeypatch.setattr(recording, "next_share", counted)
     lake.flush()
     assert sum(looked) == 160
     with ailake.connect(lake.uri, judge_rules=KEEP) as other:
@@ -282,19 +281,19 @@ def test_one_version_that_rewrote_many_rows_is_not_read_at_once(
     place = rows.schema.get_field_index("kind")
     lake.store.episodic.upsert(rows.set_column(place, rows.schema.field(place), pa.array(kinds)))
     shares: list[int] = []
-    untold, share = recording._untold, recording._share
+    untold = recording_shares._untold
 
-    def seen(ledger: Any, rows: pa.Table, told_to: int) -> pa.Table:
+    def seen(ledger: Any, rows: pa.Table, since: Any) -> pa.Table:
         assert rows.num_rows <= 50
-        return untold(ledger, rows, told_to)
+        return untold(ledger, rows, since)
 
-    def counted(*args: Any) -> Any:
-        rows, told_to = share(*args)
+    def counted(*args: Any, **options: Any) -> Any:
+        rows, told_to = recording_shares.next_share(*args, **options)
         shares.append(0 if rows is None else rows.num_rows)
         return rows, told_to
 
-    monkeypatch.setattr(recording, "_untold", seen)
-    monkeypatch.setattr(recording, "_share", counted)
+    monkeypatch.setattr(recording_shares, "_untold", seen)
+    monkeypatch.setattr(recording, "next_share", counted)
     lake.flush()
     assert shares[0] == 1
     assert told(memory, lake)[160:] == [("update", "m7")]

@@ -107,17 +107,15 @@ def in_order(rows: pa.Table) -> pa.Table:
     return rows if (order[1:] > order[:-1]).all() else rows.take(pa.array(order))
 
 
-def follow_from_nothing(rows: pa.Table, *, told_to: int) -> NDArray[np.bool_]:
-    """Tell which rows are new memories and no more than that.
+def follow_from_nothing(rows: pa.Table) -> NDArray[np.bool_]:
+    """Tell which rows, where they are new, are new memories and no more than that.
 
     Args:
-        rows: Rows with ``state``, ``decision`` and ``CREATED``.
-        told_to: The version of ``episodic`` that the ledger tells up to.
+        rows: Rows with ``state`` and ``decision``.
     """
     merged = pc.equal(rows["state"], State.MERGED.value).to_numpy()
     modifying = pc.equal(rows["decision"], Decision.MODIFY.value).to_numpy()
-    is_new = rows[CREATED].to_numpy() > told_to
-    return np.asarray(is_new & ~merged & ~modifying, dtype=np.bool_)
+    return np.asarray(~merged & ~modifying, dtype=np.bool_)
 
 
 def records_of(

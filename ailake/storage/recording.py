@@ -14,27 +14,22 @@ its row is gone, whoever comes next records that it was forgotten.
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import lance
-import numpy as np
 import pyarrow as pa
 
 from ailake import clock
 from ailake.core.chain import LedgerHead
 from ailake.core.erasure import Target
 from ailake.core.ledger_rows import (
-    PAYLOAD_COLUMNS,
     created_rows,
-    payload_hashes,
     scopes_of,
 )
 from ailake.core.recording import (
-    CHANGED,
     CREATED,
     Records,
     follow_from_nothing,
-    in_order,
     intents_of,
     purges_of,
 )
@@ -56,18 +51,18 @@ from ailake.storage.locks import exclusive
 from ailake.storage.recording_appended import Appended, Seen
 from ailake.storage.recording_facts import facts_told
 from ailake.storage.recording_rows import Known, changed, ends, known_of, new_ids
+from ailake.storage.recording_shares import READ, Since, next_share
 from ailake.storage.retries import with_retries
 from ailake.storage.table import Signature, Table, fragments_by_signature
 
 if TYPE_CHECKING:
     from ailake.storage.store import Store
 
-# So many rows are recorded in one commit, where they are of several versions.
+# So many rows of a table are recorded in one commit.
 MAX_ROWS = 131_072
 
 # The ledger, and what it tells of.
 _TABLES = (LEDGER, "episodic", ASSERTIONS, JOB_RUNS)
-_READ = (*PAYLOAD_COLUMNS, "updated_at", CREATED, CHANGED)
 
 
 class Recorder:
@@ -149,7 +144,7 @@ class Recorder:
             latest, told_to = latest_of(ledger, subjects), self._current(store, ledger).told_to
             records = purges_of(subjects, latest, new_ids(), now=now, source_version=told_to)
             self._append(
-                store.tables[LEDGER], ledger, None, records, since=told_to, told_to=told_to
+                store.tables[LEDGER], ledger, None, records, since=Since(told_to), told_to=told_to
             )
 
         with self._lock, exclusive(store.location.root, LEDGER):
@@ -181,10 +176,10 @@ class Recorder:
         assertions = store.tables[ASSERTIONS].snapshot()
         runs = store.tables[JOB_RUNS].snapshot()
         episodic = store.episodic.snapshot()
-        fragments = fragments_by_signature(episodic, _READ)
+        fragments = fragments_by_signature(episodic, READ)
         fresh = [one for key, one in fragments.items() if key not in self._fragments]
-        since = max(known.told_to, self._looked_to)
-        rows, told_to = _share(episodic, ledger, fresh, since)
+        since = Since(max(known.told_to, self._looked_to), known.reached.memory)
+        rows, told_to = next_share(episodic, ledger, fresh, since=since, most=MAX_ROWS)
         is_last = told_to >= int(episodic.version)
         appended, seen = None, self._seen
         if is_last:
@@ -221,7 +216,9 @@ class Recorder:
         records: Records = {}
         for scope, named in wanted.items():
             records |= intents_of(scope, named, latest, new_ids(), now=now, source_version=told_to)
-        self._append(store.tables[LEDGER], ledger, None, records, since=told_to, told_to=told_to)
+        self._append(
+            store.tables[LEDGER], ledger, None, records, since=Since(told_to), told_to=told_to
+        )
 
     def _append(
         self,
@@ -231,7 +228,7 @@ class Recorder:
         records: Records,
         *,
         appended: Appended | None = None,
-        since: int,
+        since: Since,
         told_to: int,
     ) -> bool:
         """Commit entries about rows that are newer than ``since``; tell whether there are any."""
@@ -242,14 +239,15 @@ class Recorder:
         entries, heads = linked(records, heads)
         made = [entries]
         if rows is not None and rows.num_rows:
-            plain = follow_from_nothing(rows, told_to=since)
+            plain = follow_from_nothing(rows) & since.is_new(rows)
             new = rows if plain.all() else rows.filter(pa.array(plain))
             others = rows.filter(pa.array(~plain))
             heads = _with_heads(ledger, heads, scopes_of(rows)[0])
             created, heads = created_rows(
                 new, clock.new_ids(new.num_rows), heads, source_version=told_to
             )
-            others_told = changed(ledger, others, created, told_to=since, source_version=told_to)
+            is_new = since.is_new(others)
+            others_told = changed(ledger, others, created, is_new=is_new, source_version=told_to)
             entries, heads = linked(others_told, heads)
             made += [created, entries]
         if appended is not None:
@@ -284,54 +282,6 @@ class Recorder:
 def _present(store: "Store") -> tuple[int, ...]:
     versions = tuple(store.tables[name].version for name in _TABLES[1:])
     return (*versions, *(store.tables[name].incarnation for name in _TABLES))
-
-
-def _share(
-    episodic: lance.LanceDataset,
-    ledger: lance.LanceDataset,
-    fragments: Sequence[lance.LanceFragment],
-    told_to: int,
-) -> tuple[pa.Table | None, int]:
-    """Return the next rows to record, and the version that all is told up to then."""
-    latest = int(episodic.version)
-    if not fragments or told_to >= latest:
-        return None, max(latest, told_to)
-    # Written by versions that are numbers of our own.
-    newer = f"{CHANGED} > {told_to:d}"
-    options: dict[str, Any] = {"fragments": list(fragments), "with_row_id": True}
-    versions = episodic.scanner(columns=[CHANGED], filter=newer, **options).to_table()[CHANGED]
-    if not len(versions):
-        return None, latest
-    if len(versions) > MAX_ROWS:
-        ordered = np.sort(versions.to_numpy())
-        latest = int(max(ordered[0], ordered[MAX_ROWS] - 1))
-        newer += f" AND {CHANGED} <= {latest:d}"
-    options |= {"columns": list(_READ), "filter": newer}
-    if int((versions.to_numpy() <= latest).sum()) <= MAX_ROWS:
-        return in_order(episodic.scanner(**options).to_table()), latest
-    # One version wrote them all, and most as they were: only the others are kept in memory.
-    batches = episodic.scanner(**options, batch_size=MAX_ROWS).to_batches()
-    parts = [_untold(ledger, pa.Table.from_batches([batch]), told_to) for batch in batches]
-    return in_order(pa.concat_tables(parts)), latest
-
-
-def _untold(ledger: lance.LanceDataset, rows: pa.Table, told_to: int) -> pa.Table:
-    """Return those of the rows that are new, or not as the ledger says."""
-    is_new = rows[CREATED].to_numpy() > told_to
-    places = np.flatnonzero(~is_new)
-    old = rows.take(pa.array(places))
-    if not old.num_rows:
-        return rows
-    scopes, codes = scopes_of(old)
-    subjects = [
-        (scopes[code], name)
-        for code, name in zip(codes.tolist(), old["chunk_id"].to_pylist(), strict=True)
-    ]
-    latest = latest_of(ledger, subjects)
-    for place, subject, own in zip(places, subjects, payload_hashes(old), strict=True):
-        told = latest.get(subject)
-        is_new[place] = told is None or told.payload_hash != own.hex()
-    return rows.filter(pa.array(is_new))
 
 
 def _told_of(

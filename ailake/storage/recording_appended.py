@@ -25,10 +25,13 @@ class Reached:
     Attributes:
         assertion: The last row of ``assertions`` that it tells of.
         run: That of ``job_runs``.
+        memory: Of the rows of ``episodic`` that are newer than all that it tells of in full, the
+            last one that it tells of, too.
     """
 
     assertion: int = -1
     run: int = -1
+    memory: int = -1
 
 
 @dataclass(frozen=True, slots=True)

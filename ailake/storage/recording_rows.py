@@ -8,11 +8,12 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from ailake import clock
 from ailake.core.chain import LedgerEvent, LedgerHead
 from ailake.core.ledger_rows import entries_of, payload_hashes, scopes_of
-from ailake.core.recording import CREATED, Change, Intent, Records, Told, ends_of, records_of
+from ailake.core.recording import Change, Intent, Records, Told, ends_of, records_of
 from ailake.core.recording_facts import FACT_EVENTS
 from ailake.core.records import ChainScope, Scope
 from ailake.core.rows import to_pylist
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ailake.storage.store import Store
 
 _REMOVALS = (LedgerEvent.FORGET_INTENT, LedgerEvent.FORGET, LedgerEvent.FORGET_VOID)
+_ADDED = (LedgerEvent.CREATE, LedgerEvent.MODIFY, LedgerEvent.MERGED)
 _RUNS = (LedgerEvent.JOB_RUN,)
 _APPENDED = (*FACT_EVENTS.values(), *_RUNS)
 
@@ -37,7 +39,7 @@ class Known:
     Attributes:
         version: Which version.
         told_to: The version of ``episodic`` up to which it tells all.
-        reached: How far it tells of the tables that only grow.
+        reached: How far it tells of rows that are numbered as they come.
         intents: Removals that no entry says the end of, by the intent's id.
         heads: Where chains end, as far as looked up.
     """
@@ -50,8 +52,7 @@ class Known:
 
     def take_in(self, rows: pa.Table) -> None:
         """Learn what further rows say."""
-        if rows.num_rows:
-            self.told_to = max(self.told_to, pc.max(rows["source_version"]).as_py())
+        self.take_in_memories(rows)
         self.take_in_appended(rows)
         for entry in entries_of(rows.filter(_is_one(rows["event"], _REMOVALS))):
             if entry.event == LedgerEvent.FORGET_INTENT and isinstance(entry.scope, Scope):
@@ -67,13 +68,26 @@ class Known:
         if self.intents:
             return {}
         reached = self.reached
-        return Summary(self.told_to, reached.assertion, reached.run, self.heads).properties(added)
+        return Summary(self.told_to, reached, self.heads).properties(added)
+
+    def take_in_memories(self, rows: pa.Table) -> None:
+        """Learn how far entries tell of ``episodic``."""
+        if rows.num_rows:
+            told_to = pc.max(rows["source_version"]).as_py()
+            if told_to > self.told_to:
+                self.told_to, self.reached = told_to, replace(self.reached, memory=-1)
+            last = _last_row(rows.filter(pc.equal(rows["source_version"], self.told_to)), _ADDED)
+            self.reached = replace(self.reached, memory=max(self.reached.memory, last))
 
     def take_in_appended(self, rows: pa.Table) -> None:
         """Learn how far entries tell of the tables that only grow."""
         facts = _last_row(rows, FACT_EVENTS.values())
         runs = _last_row(rows, _RUNS)
-        self.reached = Reached(max(self.reached.assertion, facts), max(self.reached.run, runs))
+        self.reached = replace(
+            self.reached,
+            assertion=max(self.reached.assertion, facts),
+            run=max(self.reached.run, runs),
+        )
 
 
 def known_of(ledger: lance.LanceDataset) -> Known:
@@ -84,13 +98,12 @@ def known_of(ledger: lance.LanceDataset) -> Known:
     known = Known(int(ledger.version))
     summary = summary_of(ledger)
     if summary is not None:
-        known.told_to = summary.told_to
-        known.reached = Reached(summary.assertion, summary.run)
+        known.told_to, known.reached = summary.told_to, summary.reached
         known.heads = dict(summary.heads)
         return known
-    rows = read_rows(ledger, ("source_version",), predicate(None))
-    if rows.num_rows:
-        known.told_to = pc.max(rows["source_version"]).as_py()
+    versions = read_rows(ledger, ("source_version",), predicate(None))["source_version"]
+    last = predicate({"source_version": pc.max(versions).as_py() or 0})
+    known.take_in_memories(read_rows(ledger, ("event", "source_version", "source_row"), last))
     rare = predicate({"event": {"in": [str(one) for one in (*_APPENDED, *_REMOVALS)]}})
     rows = read_rows(ledger, ("event", "source_row"), rare)
     known.take_in_appended(rows)
@@ -114,17 +127,27 @@ def changed(
     rows: pa.Table,
     created: pa.Table,
     *,
-    told_to: int,
+    is_new: NDArray[np.bool_],
     source_version: int,
 ) -> Records:
-    """Return what is to be recorded of rows that follow from others."""
+    """Return what is to be recorded of rows that follow from others.
+
+    Args:
+        ledger: What was said so far.
+        rows: The rows.
+        created: Entries about new memories that the same commit adds before.
+        is_new: Which of the rows the ledger has said nothing of.
+        source_version: The version of ``episodic`` that is told up to then.
+    """
     if not rows.num_rows:
         return {}
     scopes, codes = scopes_of(rows)
     hashes = payload_hashes(rows)
     changes = [
-        Change(row, scopes[code], payload_hash.hex(), is_new=row[CREATED] > told_to)
-        for row, code, payload_hash in zip(to_pylist(rows), codes.tolist(), hashes, strict=True)
+        Change(row, scopes[code], payload_hash.hex(), is_new=new)
+        for row, code, payload_hash, new in zip(
+            to_pylist(rows), codes.tolist(), hashes, is_new.tolist(), strict=True
+        )
     ]
     asked = {(change.scope, one) for change in changes for one in change.relatives}
     latest = dict(latest_of(ledger, asked))

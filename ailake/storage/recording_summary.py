@@ -6,7 +6,7 @@ the commit made and for no other: where anything came later, or in between, the 
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import lance
@@ -15,6 +15,7 @@ import pyarrow as pa
 from ailake.core.chain import CHAIN_VERSION, LedgerHead
 from ailake.core.ledger_rows import chain_scope, chain_scopes_of
 from ailake.core.records import ChainScope
+from ailake.storage.recording_appended import Reached
 
 _KEY = "ailake.ledger.summary"
 
@@ -28,14 +29,12 @@ class Summary:
 
     Attributes:
         told_to: The version of ``episodic`` up to which it tells all.
-        assertion: The last row of ``assertions`` that it tells of; -1: of none.
-        run: That of ``job_runs``.
+        reached: How far it tells of rows that are numbered as they come.
         heads: Where the chains end that the version has added to, unless they are many.
     """
 
     told_to: int
-    assertion: int
-    run: int
+    reached: Reached
     heads: Mapping[ChainScope, LedgerHead] = field(default_factory=dict)
 
     def properties(self, added: pa.Table) -> dict[str, str]:
@@ -49,8 +48,7 @@ class Summary:
         told = {
             "chain_version": CHAIN_VERSION,
             "told_to": self.told_to,
-            "assertion": self.assertion,
-            "run": self.run,
+            "reached": asdict(self.reached),
             "heads": [[*_parts(head.scope), head.sequence, head.hash] for head in heads],
         }
         return {_KEY: json.dumps(told)}
@@ -69,7 +67,7 @@ def summary_of(ledger: lance.LanceDataset) -> Summary | None:
         return None
     heads = [_head(one) for one in told["heads"]]
     ends = {head.scope: head for head in heads}
-    return Summary(told["told_to"], told["assertion"], told["run"], ends)
+    return Summary(told["told_to"], Reached(**told["reached"]), ends)
 
 
 def _parts(scope: ChainScope) -> tuple[str, str, str]:
