@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from ailake.hits import Hits
     from ailake.lake import Lake, LakeStats
     from ailake.memory import AsyncMemory, Memory
+    from ailake.provenance import ProvenanceKnowledgeGraph
     from ailake.reading import AsyncMemoryReader
 
 __all__ = [
@@ -117,6 +118,7 @@ __all__ = [
     "NotFoundError",
     "ObjectStoreError",
     "PathHop",
+    "ProvenanceKnowledgeGraph",
     "ProviderError",
     "ReadOnlyError",
     "RecencyConfig",
@@ -174,6 +176,7 @@ _LATE = {
     "LanceKnowledgeGraph": "ailake.graph",
     "Memory": "ailake.memory",
     "MemoryItem": "ailake.core.judge",
+    "ProvenanceKnowledgeGraph": "ailake.provenance",
     "ReviewAnswer": "ailake.core.reviewing",
     "ReviewVerdict": "ailake.core.reviewing",
     "Reviewer": "ailake.core.reviewing",

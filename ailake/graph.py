@@ -136,6 +136,15 @@ class LanceKnowledgeGraph(WalkedGraph):
         self._store.ensure_open()
         return self._store.graphs.of(scope)
 
+    def noted_graph(self, scope: Scope) -> ScopeGraph:
+        """Return the present mentions, those of a merged memory under its own id."""
+        self._store.ensure_open()
+        return self._store.graphs.noted(scope)
+
+    def noted_ids(self, scope: Scope, fact_id: str) -> set[str]:
+        """Return a fact's id with those of the memories that were merged into it."""
+        return self._store.graphs.standing_for(scope, fact_id)
+
     def to_polars(self, scope: Scope) -> "pl.DataFrame":
         """Return a row per mention of a scope: fact_id, entity_id, entity_name, entity_type."""
         import polars as pl  # noqa: PLC0415 (half a second that a walk need not pay)

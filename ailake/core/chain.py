@@ -27,7 +27,7 @@ _HASH = re.compile("[0-9a-f]{64}")
 
 
 class LedgerEvent(StrEnum):
-    """What happened to a memory, was said of a fact, or was run."""
+    """What happened to a memory, was said of a fact, was run, or was told to a graph."""
 
     CREATE = "create"
     MODIFY = "modify"
@@ -43,6 +43,7 @@ class LedgerEvent(StrEnum):
     FACT_SUPERSEDE = "fact_supersede"
     FACT_REJECT = "fact_reject"
     JOB_RUN = "job_run"
+    GRAPH_INDEX = "graph_index"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

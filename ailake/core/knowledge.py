@@ -111,6 +111,14 @@ class WalkedGraph:
         """Return the present mentions of a scope, to be walked."""
         raise NotImplementedError
 
+    def noted_graph(self, scope: Scope) -> ScopeGraph:
+        """Return the same with each mention under the id that it was noted for."""
+        return self.scope_graph(scope)
+
+    def noted_ids(self, scope: Scope, fact_id: str) -> set[str]:  # noqa: ARG002 (for who merges)
+        """Return the ids that a fact's mentions were noted for."""
+        return {fact_id}
+
     def neighbors(
         self, scope: Scope, entities: Sequence[str | EntityRef], *, max_hops: int = 1
     ) -> list[str]:

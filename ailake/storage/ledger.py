@@ -25,6 +25,7 @@ from ailake.core.chain import (
 )
 from ailake.core.erasure import Target
 from ailake.core.filters import Predicate, conjunction, disjunction, parse_where
+from ailake.core.graph_provenance import NO_ROW
 from ailake.core.ledger_rows import chain_scope, chain_scopes_of, entries_of, entry_rows
 from ailake.core.recording import Latest, Records, Told
 from ailake.core.recording_facts import FACT_EVENTS
@@ -45,7 +46,7 @@ _ADDED = "_row_created_at_version"
 
 _KINDS = filter_kinds("ledger")
 _FACT_EVENTS = frozenset(map(str, FACT_EVENTS.values()))
-_TOLD = ("entry_id", "subject_id", "sequence", "event", "payload_hash")
+_TOLD = ("entry_id", "subject_id", "sequence", "event", "payload_hash", "source_row")
 
 
 # A run of a job may have the id of a memory; it is none.
@@ -125,7 +126,8 @@ def latest_of(
     rows = rows.filter(pc.is_in(rows["subject_id"], value_set=pa.array(ids, pa.string())))
     found: dict[tuple[ChainScope, str], Told] = {}
     for row in rows.sort_by("sequence").to_pylist():
-        if (row["event"] in _FACT_EVENTS) != of_facts:
+        # What a graph was told of a memory is nothing that happened to the memory.
+        if (row["event"] in _FACT_EVENTS) != of_facts or row["source_row"] == NO_ROW:
             continue
         parts = [row[name] for name in SCOPE_COLUMNS]
         key = chain_scope(parts, row["entry_id"]), row["subject_id"]

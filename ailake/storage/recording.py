@@ -11,7 +11,7 @@ a row would be one, and what was removed would never have been. A removal is ann
 its row is gone, whoever comes next records that it was forgotten.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -63,6 +63,7 @@ MAX_ROWS = 131_072
 
 # The ledger, and what it tells of.
 _TABLES = (LEDGER, "episodic", ASSERTIONS, JOB_RUNS)
+Made = Callable[[lance.LanceDataset, int], Records]
 
 
 class Recorder:
@@ -97,6 +98,20 @@ class Recorder:
     def is_waiting(self) -> bool:
         """Whether a removal was announced whose end is not known."""
         return self._known is not None and bool(self._known.intents)
+
+    def note(self, store: "Store", made: Made, *, what: str) -> None:
+        """Record what no row of a table of the lake tells, and before that all there is to record.
+
+        Args:
+            store: The lake.
+            made: Given a version of the ledger, and the version of ``episodic`` that it tells up
+                to, what is to be recorded; asked again where another was first.
+            what: What is recorded, for messages.
+
+        Raises:
+            ConflictError: Other writers won every retry; nothing was recorded.
+        """
+        self._note(store, made, alone=False, what=what)
 
     def end_removals(self, store: "Store") -> None:
         """Record how announced removals ended: what is left of them goes, not what comes next.
@@ -136,19 +151,27 @@ class Recorder:
             now: When.
         """
 
-        def noted() -> None:
-            self._catch_up(store, alone=store.location.root is not None)
-            ledger = store.tables[LEDGER].snapshot()
+        def made(ledger: lance.LanceDataset, told_to: int) -> Records:
             whole = target.scope if target.ids is None else None
             subjects = told_of(ledger, target) if whole is None else [(whole, "")]
-            latest, told_to = latest_of(ledger, subjects), self._current(store, ledger).told_to
-            records = purges_of(subjects, latest, new_ids(), now=now, source_version=told_to)
+            latest = latest_of(ledger, subjects)
+            return purges_of(subjects, latest, new_ids(), now=now, source_version=told_to)
+
+        alone = store.location.root is not None
+        self._note(store, made, alone=alone, what="record of a purge in the ledger")
+
+    def _note(self, store: "Store", made: Made, *, alone: bool, what: str) -> None:
+        def noted() -> None:
+            self._catch_up(store, alone=alone)
+            ledger = store.tables[LEDGER].snapshot()
+            told_to = self._current(store, ledger).told_to
+            records = made(ledger, told_to)
             self._append(
                 store.tables[LEDGER], ledger, None, records, since=Since(told_to), told_to=told_to
             )
 
         with self._lock, exclusive(store.location.root, LEDGER):
-            with_retries(noted, what="record of a purge in the ledger")
+            with_retries(noted, what=what)
 
     def _locked(self, store: "Store", *, alone: bool) -> None:
         with exclusive(store.location.root, LEDGER):

@@ -21,6 +21,23 @@ class TestLance(GraphConformance):
         self.folder = tmp_path
         self.made = 0
 
-    def make_graph(self) -> KnowledgeGraph:
+    def lake(self) -> ailake.Lake:
         self.made += 1
-        return ailake.connect(self.folder / str(self.made), embedder="hashing").graph()
+        return ailake.connect(self.folder / str(self.made), embedder="hashing")
+
+    def make_graph(self) -> KnowledgeGraph:
+        return self.lake().graph()
+
+
+class TestRecorded(TestLance):
+    """What is recorded in the ledger behaves as what is not."""
+
+    def make_graph(self) -> KnowledgeGraph:
+        lake = self.lake()
+        return ailake.ProvenanceKnowledgeGraph(lake.graph(), lake.ledger())
+
+
+class TestInMemoryRecorded(TestLance):
+    def make_graph(self) -> KnowledgeGraph:
+        graph = InMemoryKnowledgeGraph(now=NOW)
+        return ailake.ProvenanceKnowledgeGraph(graph, self.lake().ledger())
