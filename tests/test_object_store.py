@@ -84,7 +84,7 @@ def test_backups_between_a_folder_and_object_stores(
         memory.recall("n8", now=NOW)
         report = lake.backup(there, storage_options=options)
         whole = contents(lake)
-    assert (report.target, report.rows) == (there, 299 + 20 + 302 + 299 + 1)
+    assert (report.target, report.rows) == (there, 299 + 20 + 303 + 299 + 1)
     again = ailake.restore_lake(there, beside, storage_options=options)
     assert (again.rows, again.files) == (report.rows, report.files)
     back = ailake.restore_lake(there, tmp_path / "back", storage_options=options)
