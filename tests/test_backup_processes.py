@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import forked
 import pytest
 from kept import KEEP
 
@@ -106,8 +107,9 @@ def test_backups_while_others_write_forget_decay_compact_and_clean(tmp_path: Pat
     told.touch()
     lake = ailake.connect(uri, embedder="hashing:16", judge_rules=KEEP)
     sizes = []
-    with lake, running(WRITER, uri, told), running(UPKEEP, uri):
+    with lake, running(WRITER, uri, told) as writer, running(UPKEEP, uri):
         while not lines(told)["forgot"]:
+            assert writer.poll() is None, writer.communicate()[1]
             time.sleep(0.05)
         for n in range(14):
             copy = tmp_path / f"copy{n}"
@@ -152,8 +154,8 @@ def test_killed_before_a_table(tmp_path: Path, table: int) -> None:
     with ailake.connect(tmp_path / "lake", embedder="hashing:16", judge_rules=KEEP) as lake:
         lake.memory(agent_id="a").remember("tea")
         target = tmp_path / "backup"
-        with subprocess.Popen([sys.executable, "-c", KILLED, lake.uri, target, str(table)]) as one:
-            assert one.wait() == -signal.SIGKILL
+        done = forked.run(KILLED, lake.uri, target, table)
+        assert done.returncode == -signal.SIGKILL, done.stderr
         assert (target / MARKER).exists()
         with pytest.raises(InvalidInputError, match="is an unfinished backup and no lake"):
             ailake.connect(target, judge_rules=KEEP)
@@ -168,10 +170,11 @@ def test_killed_before_a_table(tmp_path: Path, table: int) -> None:
 
 
 BACKUP = """
-import sys
+import signal, sys
 import ailake
 with ailake.connect(sys.argv[1], judge_rules=ailake.JudgeRules(retention=None)) as lake:
-    print("ready", flush=True)
+    # So much work of its own later, however much others have to do, the kernel ends it.
+    signal.setitimer(signal.ITIMER_PROF, float(sys.argv[3]))
     lake.backup(sys.argv[2])
     print("done", flush=True)
 """
@@ -185,13 +188,9 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
         )
         target, seen = tmp_path / "backup", set()
         for n in range(6):
-            command = [sys.executable, "-c", BACKUP, lake.uri, str(target)]
-            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-                assert process.stdout is not None
-                process.stdout.readline()
-                time.sleep(0.012 * n)
-                os.kill(process.pid, signal.SIGKILL)
-                done = process.stdout.read() == "done\n"
+            ended = forked.run(BACKUP, lake.uri, target, 0.001 + 0.012 * n)
+            assert ended.returncode in {0, -signal.SIGPROF}, ended.stderr
+            done = ended.stdout == "done\n"
             try:
                 with ailake.connect(target, create=False, judge_rules=KEEP) as copy:
                     assert copy.memory(agent_id="a").count() == 5_000
@@ -223,8 +222,7 @@ with ailake.connect(sys.argv[1], judge_rules=ailake.JudgeRules(retention=None)) 
 def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
     with ailake.connect(tmp_path / "lake", embedder="hashing:64", judge_rules=KEEP) as lake:
         lake.memory(agent_id="a").remember_many([{"text": f"n{n}"} for n in range(1_000)])
-        command = [sys.executable, "-c", FULL, lake.uri, str(tmp_path / "backup")]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        done = forked.run(FULL, lake.uri, tmp_path / "backup")
         assert "File too large" in done.stdout
         assert not (tmp_path / "backup").exists()
         assert not lake.table("episodic").to_lance().tags.list()

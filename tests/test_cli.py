@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 
 from ailake.core.schema import TABLES
@@ -31,13 +32,7 @@ class Cli:
         }
 
     def run(self, *arguments: str, code: int = 0, **env: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "ailake", *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**self.env, **env},
-        )
+        done = forked.run("ailake", *arguments, env={**self.env, **env})
         assert done.returncode == code, done.stderr
         assert "Traceback" not in done.stderr
         return done.stdout if code == 0 else done.stderr
@@ -229,8 +224,18 @@ def test_without_a_lake_or_an_agent(cli: Cli) -> None:
     assert "agent" in cli.run("list", code=2, AILAKE_AGENT="")
 
 
-def test_version(cli: Cli) -> None:
-    assert cli.run("--version").strip() == version("ailake-memory")
+def test_in_an_interpreter_of_its_own(cli: Cli) -> None:
+    command = [sys.executable, "-W", "error", "-m", "ailake"]
+    for arguments, told in [
+        (["--version"], version("ailake-memory")),
+        (["remember", "green tea", "--now", NOW, "--json"], '"create"'),
+        (["recall", "tea", "--now", NOW], "green tea"),
+    ]:
+        done = subprocess.run(
+            [*command, *arguments], capture_output=True, text=True, check=True, env=cli.env
+        )
+        assert told in done.stdout
+        assert done.stderr == ""
 
 
 HELP = [

@@ -1,11 +1,10 @@
 """MemoryDecayJob on real tables: what it writes, what it leaves, and who may write beside it."""
 
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import forked
 import lance
 import numpy as np
 import pyarrow as pa
@@ -303,8 +302,8 @@ def test_killed_before_the_commit_the_lake_is_as_before(
     memory = fill(lake, 30)
     memory.recall("memory", now=NOW)
     before = dataset(lake).to_table()
-    command = [sys.executable, "-c", KILLED, str(tmp_path / "lake"), step, NOW.isoformat()]
-    assert subprocess.run(command, check=False).returncode == -9
+    done = forked.run(KILLED, tmp_path / "lake", step, NOW.isoformat())
+    assert done.returncode == -9, done.stderr
     assert dataset(lake).to_table().equals(before)
     orphans = list((tmp_path / "lake" / "episodic.lance" / "data").glob("ailake-*"))
     assert len(orphans) == 1

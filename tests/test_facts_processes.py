@@ -5,7 +5,9 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import forked
 import pytest
+from ended import ending
 from lance.commit import CommitConflictError
 
 import ailake
@@ -41,16 +43,17 @@ def test_two_processes_leave_one_live_winner(tmp_path: Path) -> None:
         )
         for name in ("one", "two")
     ]  # fmt: skip
-    for writer in writers:
-        assert writer.stdout
-        assert writer.stdout.readline() == "ready\n"
-    for writer in writers:
-        assert writer.stdin
-        writer.stdin.write("\n")
-        writer.stdin.flush()
-    for writer in writers:
-        writer.communicate()
-        assert writer.returncode == 0
+    with ending(*writers):
+        for writer in writers:
+            assert writer.stdout
+            assert writer.stdout.readline() == "ready\n"
+        for writer in writers:
+            assert writer.stdin
+            writer.stdin.write("\n")
+            writer.stdin.flush()
+        for writer in writers:
+            writer.communicate()
+            assert writer.returncode == 0
     with ailake.connect(tmp_path) as lake:
         facts = lake.facts("a")
         assert lake.verify() == ()
@@ -103,8 +106,8 @@ with ailake.connect(sys.argv[1]) as lake:
 def test_killed_between_the_steps(tmp_path: Path, when: str, step: str, *, applied: bool) -> None:
     with ailake.connect(tmp_path, embedder="hashing:8") as lake:
         lake.facts("a").assert_([FactTriple("Ana", "works_at", "A", START)], now=NOW)
-    command = [sys.executable, "-c", KILLED, str(tmp_path), when, step]
-    assert subprocess.run(command, check=False).returncode == -9
+    done = forked.run(KILLED, tmp_path, when, step)
+    assert done.returncode == -9, done.stderr
     with ailake.connect(tmp_path) as lake:
         facts = lake.facts("a")
         assert lake.verify() == ()

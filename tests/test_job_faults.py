@@ -3,7 +3,6 @@
 The job is tests/killed_job.py. A fork server that never imports the engine saves its start.
 """
 
-import multiprocessing
 import runpy
 import shutil
 import signal
@@ -11,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 from kept import KEEP
 
@@ -50,12 +50,10 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(lake: Path, job: str, deadly: int | None) -> int | None:
     """Run the job; return its boundaries, None where it was killed."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["numpy", "pandas", "pyarrow.dataset", "lance_namespace"])
     count = lake.parent / "count"
     now = NOW if job == "forget" else utc_now() + DAY
     order = {"lake": lake, "job": job, "now": now, "deadly": deadly, "count": str(count)}
-    process = context.Process(
+    process = forked.context().Process(
         target=runpy.run_path,
         args=(str(SCRIPT),),
         kwargs={"init_globals": {"ORDER": order}, "run_name": "__main__"},

@@ -11,6 +11,7 @@ import lance
 import pyarrow as pa
 import pytest
 from chained import append_records
+from ended import ending
 from lance.commit import CommitConflictError
 
 import ailake
@@ -277,12 +278,13 @@ def test_processes_that_append_at_once(lake: ailake.Lake, *, locked: bool) -> No
         )
         for name in ("x", "y")
     ]
-    for other in others:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "ready\n"
-    for other in others:
-        other.communicate("go\n", timeout=120)
-        assert other.returncode == 0
+    with ending(*others):
+        for other in others:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "ready\n"
+        for other in others:
+            other.communicate("go\n")
+            assert other.returncode == 0
     ledger = lake.ledger()
     entries: list[LedgerEntry] = ledger.entries(ailake.Scope("a"))
     assert [entry.sequence for entry in entries] == list(range(150))

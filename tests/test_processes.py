@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from ended import ending
 from kept import KEEP
 
 import ailake
@@ -42,10 +43,11 @@ def test_processes_remember_at_once_into_a_new_lake(tmp_path: Path) -> None:
     """They also create it at once; a quarter of the texts is the same in all."""
     writers = [start(tmp_path / "lake", f"w{n}", 60) for n in range(4)]
     told = []
-    for writer in writers:
-        out, err = writer.communicate(timeout=180)
-        assert writer.returncode == 0, err
-        told += [json.loads(line) for line in out.splitlines()]
+    with ending(*writers):
+        for writer in writers:
+            out, err = writer.communicate()
+            assert writer.returncode == 0, err
+            told += [json.loads(line) for line in out.splitlines()]
     with ailake.connect(tmp_path / "lake", judge_rules=KEEP) as lake:
         memory = lake.memory(agent_id="a")
         live = memory.list(limit=1_000)
@@ -64,15 +66,14 @@ def test_processes_remember_at_once_into_a_new_lake(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_while_writing(tmp_path: Path, seed: int) -> None:
     """What was acknowledged is there exactly once; the lake opens without repair."""
-    writer = start(tmp_path / "lake", "w", 10_000)
-    assert writer.stdout is not None
-    told = [writer.stdout.readline()]
-    deadline = time.monotonic() + 0.3 + 0.35 * seed
-    while time.monotonic() < deadline:
-        told.append(writer.stdout.readline())
-    os.kill(writer.pid, signal.SIGKILL)
-    told += writer.stdout.readlines()
-    writer.communicate()
+    with ending(start(tmp_path / "lake", "w", 10_000)) as (writer,):
+        assert writer.stdout is not None
+        told = [writer.stdout.readline()]
+        deadline = time.monotonic() + 0.3 + 0.35 * seed
+        while time.monotonic() < deadline:
+            told.append(writer.stdout.readline())
+        os.kill(writer.pid, signal.SIGKILL)
+        told += writer.stdout.readlines()
     acknowledged = [json.loads(line) for line in told if line.endswith("\n")]
     with ailake.connect(tmp_path / "lake", judge_rules=KEEP) as lake:
         memory = lake.memory(agent_id="a")
@@ -156,10 +157,10 @@ def test_no_access_is_lost_or_counted_twice(tmp_path: Path) -> None:
     with ailake.connect(tmp_path, embedder="hashing:16", judge_rules=KEEP) as lake:
         memory = lake.memory(agent_id="a")
         memory.remember_many([{"text": f"tea {n}"} for n in range(5)])
-        workers = [start(tmp_path, 20, code=JOURNAL) for _ in range(3)]
-        for worker in workers:
-            _, err = worker.communicate(timeout=180)
-            assert worker.returncode == 0, err
+        with ending(*(start(tmp_path, 20, code=JOURNAL) for _ in range(3))) as workers:
+            for worker in workers:
+                _, err = worker.communicate()
+                assert worker.returncode == 0, err
         assert sum(record.access_count for record in memory.list()) == 3 * 20 * 3
         MemoryDecayJob(lake).run()
         stored = lake.table("episodic").to_lance().to_table(columns=["access_count"])

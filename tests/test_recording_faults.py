@@ -1,5 +1,6 @@
 """What is recorded in the ledger where something fails or somebody dies: each event once."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,7 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
+from ended import ending
 from kept import KEEP
 from recorded import DAY, check, told
 
@@ -79,19 +82,35 @@ VERBS: dict[str, Callable[[ailake.Memory], object]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake with a memory, and with another that was changed; to be copied."""
+    folder = tmp_path_factory.mktemp("begun") / "lake"
+    with ailake.connect(folder, embedder="hashing:8", judge_rules=KEEP) as lake:
+        lake.store.drainer.stop()
+        memory = lake.memory("a")
+        memory.remember("tea", id="t", now=NOW)
+        memory.remember("coffee", id="old", now=NOW)
+        memory.update("old", text="espresso", now=NOW)
+    return folder
+
+
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("verb", VERBS)
 def test_who_dies_at_any_step_leaves_each_event_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, step: str, *, after: bool
+    begun: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    verb: str,
+    step: str,
+    after: bool,
 ) -> None:
-    lake = ailake.connect(tmp_path, embedder="hashing:8", judge_rules=KEEP)
+    shutil.copytree(begun, tmp_path / "lake")
+    lake = ailake.connect(tmp_path / "lake", judge_rules=KEEP)
     lake.store.drainer.stop()
     memory = lake.memory("a")
-    memory.remember("tea", id="t", now=NOW)
-    memory.remember("coffee", id="old", now=NOW)
-    memory.update("old", text="espresso", now=NOW)
-    lake.flush()
     memory.remember("water", id="w", now=NOW)
     owner, name, of = STEPS[step]
     with monkeypatch.context() as patch:
@@ -103,7 +122,7 @@ def test_who_dies_at_any_step_leaves_each_event_once(
             pass
     shared._shared.clear()
     for _ in range(2):
-        with ailake.connect(tmp_path, judge_rules=KEEP) as heir:
+        with ailake.connect(tmp_path / "lake", judge_rules=KEEP) as heir:
             heir.store.drainer.stop()
             entries = check(heir)
             made = Counter(entry.subject_id for entry in entries if entry.event == "create")
@@ -160,8 +179,7 @@ else:
 def test_a_killed_process_leaves_each_event_once(
     tmp_path: Path, step: str, wanted: list[str]
 ) -> None:
-    command = [sys.executable, "-c", KILLED, str(tmp_path / "lake"), step]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = forked.run(KILLED, tmp_path / "lake", step)
     assert done.returncode == -signal.SIGKILL, done.stderr
     for _ in range(2):
         with ailake.connect(tmp_path / "lake", judge_rules=KEEP) as lake:
@@ -193,16 +211,17 @@ def test_processes_that_write_at_once_are_recorded(lake: ailake.Lake) -> None:
     command = [sys.executable, "-c", WRITER, lake.uri]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     writers = [subprocess.Popen([*command, name], **pipes) for name in ("x", "y")]
-    for writer in writers:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == "ready\n"
-    for writer in writers:
-        assert writer.stdin is not None
-        writer.stdin.write("go\n")
-        writer.stdin.flush()
-    for writer in writers:
-        writer.communicate(timeout=180)
-        assert writer.returncode == 0
+    with ending(*writers):
+        for writer in writers:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "ready\n"
+        for writer in writers:
+            assert writer.stdin is not None
+            writer.stdin.write("go\n")
+            writer.stdin.flush()
+        for writer in writers:
+            writer.communicate()
+            assert writer.returncode == 0
     events = Counter(str(entry.event) for entry in check(lake))
     assert events == {"create": 30, "update": 6, "forget_intent": 6, "memory_forget": 6}
 

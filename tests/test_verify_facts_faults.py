@@ -1,11 +1,10 @@
 """Decisions about facts that are interrupted, or outlive what they were about."""
 
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 from contested import LATER, NOW, always, believed, lake_rows, queued, run, works, year
 
@@ -140,8 +139,8 @@ def test_what_was_decided_outlives_a_memory_that_said_the_same(
 def test_killed_between_the_steps(tmp_path: Path) -> None:
     with ailake.connect(tmp_path, embedder="hashing:8") as lake:
         queued(lake).assert_([works("Acme", 2015), works("Beta", 2020)], now=NOW)
-    command = [sys.executable, "-c", KILLED, str(tmp_path)]
-    assert subprocess.run(command, check=False).returncode == -9
+    done = forked.run(KILLED, tmp_path)
+    assert done.returncode == -9, done.stderr
     with ailake.connect(tmp_path) as lake:
         assert len(run(lake, None).waiting) == 1
         resumed(lake, lake.facts("ana-bot"))

@@ -5,7 +5,6 @@ never the engine itself (its threads do not survive a fork), saves two thirds of
 """
 
 import json
-import multiprocessing
 import os
 import random
 import runpy
@@ -22,6 +21,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
+import forked
 import psutil
 import pytest
 from kept import KEEP
@@ -49,10 +49,8 @@ class Writer:
 
     @classmethod
     def start(cls, lake: Path, name: str, what: str = "storm") -> "Writer":
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["numpy", "pandas", "pyarrow.dataset", "lance_namespace"])
         order = {"lake": str(lake), "folder": str(lake.parent), "name": name, "what": what}
-        process = context.Process(
+        process = forked.context().Process(
             target=runpy.run_path,
             args=(str(WRITER),),
             daemon=True,
