@@ -9,6 +9,7 @@ from typing import Any
 
 import lance
 import pytest
+from ended import ending
 from kept import KEEP
 
 import ailake
@@ -320,13 +321,14 @@ def test_beside_writers_recalls_and_decay_in_other_processes(tmp_path: Path) -> 
         ]
         job = CompactionJob(lake, policy=CompactionPolicy(keep_versions=timedelta(minutes=1)))
         runs = removed = 0
-        while any(worker.poll() is None for worker in workers):
-            # Whoever reads has a version of the last seconds in hand.
-            removed += of(job.run(utc_now() + timedelta(seconds=55))).versions_removed
-            runs += 1
-        for worker in workers:
-            errors = worker.communicate()[1]
-            assert worker.returncode == 0, errors
+        with ending(*workers):
+            while any(worker.poll() is None for worker in workers):
+                # Whoever reads has a version of the last seconds in hand.
+                removed += of(job.run(utc_now() + timedelta(seconds=55))).versions_removed
+                runs += 1
+            for worker in workers:
+                errors = worker.communicate()[1]
+                assert worker.returncode == 0, errors
         lake.flush()
         ids = {one.id for one in lake.memory("a").list(limit=1_000)}
         single = {f"{name}{n}" for name in "xy" for n in range(count) if n % 4 != 3}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ended import ending
 from kept import KEEP
 
 import ailake
@@ -114,10 +115,11 @@ def test_beside_writers_and_decay(tmp_path: Path) -> None:
     decay = start(DECAY, tmp_path / "lake", 15)
     job = start(JOB, tmp_path / "lake", 6)
     outs = []
-    for process in (*writers, decay, job):
-        out, err = process.communicate(timeout=300)
-        assert process.returncode == 0, err
-        outs.append(out)
+    with ending(*writers, decay, job) as processes:
+        for process in processes:
+            out, err = process.communicate()
+            assert process.returncode == 0, err
+            outs.append(out)
     assert outs[-1].split() == ["open", *6 * ["IVF_SQ"]]
     with ailake.connect(tmp_path / "lake", judge_rules=KEEP) as lake:
         found = vector_index(lake.store.episodic.fresh())
@@ -134,18 +136,17 @@ def test_beside_writers_and_decay(tmp_path: Path) -> None:
 @pytest.mark.parametrize("after", [0.02, 0.15, 0.4, 0.8, 1.5])
 def test_killed_in_the_middle(tmp_path: Path, after: float) -> None:
     with ailake.connect(tmp_path / "lake", embedder=f"hashing:{DIM}", judge_rules=KEEP) as lake:
-        fill(lake, 20_000)
+        fill(lake, 6_000)
         lake.flush()
-        job = start(JOB, tmp_path / "lake", 100)
-        assert job.stdout is not None
-        assert job.stdout.readline() == "open\n"
-        time.sleep(after)
-        os.kill(job.pid, signal.SIGKILL)
-        job.communicate()
+        with ending(start(JOB, tmp_path / "lake", 100)) as (job,):
+            assert job.stdout is not None
+            assert job.stdout.readline() == "open\n"
+            time.sleep(after)
+            os.kill(job.pid, signal.SIGKILL)
         assert_whole(lake)
         # The lock died with its holder: nothing has to be mended first.
         lake.memory("a").remember("tea", vector=np.ones(DIM))
         done = IndexJob(lake, policy=POLICY).run().tables[0]
         assert done.recall is not None
-        assert MemoryDecayJob(lake).run().rows == 20_001
+        assert MemoryDecayJob(lake).run().rows == 6_001
         assert_whole(lake)

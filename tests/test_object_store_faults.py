@@ -4,7 +4,6 @@ The job is tests/killed_job.py; tests/test_job_faults.py has every single step o
 """
 
 import json
-import multiprocessing
 import runpy
 import signal
 import subprocess
@@ -13,9 +12,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import forked
 import killed_job
 import pyarrow as pa
 import pytest
+from ended import ending
 from kept import KEEP
 
 import ailake
@@ -75,10 +76,8 @@ def work_for_every_job(lake: ailake.Lake) -> None:
 
 def kill(options: dict[str, str], lake: str, job: str, step: str) -> None:
     """Run the job in a process of its own, and kill it when it gets to the step."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["numpy", "pandas", "pyarrow.dataset", "lance_namespace"])
     order = {"lake": lake, "job": job, "now": INSTANTS[job], "deadly": step, "options": options}
-    process = context.Process(
+    process = forked.context().Process(
         target=runpy.run_path,
         args=(str(SCRIPT),),
         kwargs={"init_globals": {"ORDER": order}, "run_name": "__main__"},
@@ -158,12 +157,13 @@ def test_many_writers_beside_jobs(s3: dict[str, str]) -> None:
         command = [sys.executable, "-c", WRITER, uri, json.dumps(s3)]
         writers = [subprocess.Popen([*command, name], stderr=pipe, text=True) for name in names]
         policy = CompactionPolicy(keep_versions=timedelta(hours=1))
-        while any(writer.poll() is None for writer in writers):
-            MemoryDecayJob(lake).run(utc_now() + DAY)
-            CompactionJob(lake, policy=policy).run()
-        for writer in writers:
-            _, told = writer.communicate()
-            assert writer.returncode == 0, told
+        with ending(*writers):
+            while any(writer.poll() is None for writer in writers):
+                MemoryDecayJob(lake).run(utc_now() + DAY)
+                CompactionJob(lake, policy=policy).run()
+            for writer in writers:
+                _, told = writer.communicate()
+                assert writer.returncode == 0, told
         MaintainJob(lake).run(utc_now() + DAY)
         memory = lake.memory("a")
         records = memory.list(limit=100)
