@@ -124,6 +124,8 @@ def test_a_removal_that_died_is_done_again(
     def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
+    # Otherwise the step may be its thread's.
+    lake.store.drainer.stop()
     with monkeypatch.context() as killed:
         killed.setattr(fact_removal, step, die)
         with pytest.raises(KeyboardInterrupt):

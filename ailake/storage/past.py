@@ -113,7 +113,8 @@ def logged_by(store: Store, version: int, moment: datetime) -> pa.Table:
         version: The last version of ``episodic`` at that moment.
         moment: When.
     """
-    dataset = store.episodic.snapshot()
+    # A handle of its own: others can't read by one whose transactions are being read.
+    dataset = store.episodic.fresh()
     late = [dataset.checkout_version(version).schema.empty_table()]
     vector = late[0].schema.field(COLUMN).type
     for found in versions(store.episodic):
