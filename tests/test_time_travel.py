@@ -169,6 +169,7 @@ def test_a_tag_is_there_once_every_table_has_it(
     def die() -> None:
         raise KeyboardInterrupt
 
+    lake.store.drainer.stop()
     for name in TABLES:
         with monkeypatch.context() as patch:
             patch.setattr(lake.store.tables[name], "fresh", die)

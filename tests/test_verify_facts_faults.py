@@ -72,6 +72,9 @@ def test_a_run_that_ends_between_the_steps_is_resumed(
         raise DiedError
 
     lake = ailake.connect(contested.store.location.uri)
+    for store in (lake.store, contested.store):
+        # Otherwise the step may be its thread's.
+        store.drainer.stop()
     with monkeypatch.context() as patched:
         patched.setattr(place, step, die)
         with pytest.raises(DiedError):
