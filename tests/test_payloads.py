@@ -84,6 +84,25 @@ def test_rows_are_read_at_once_when_they_are_asked_for_again(lake: ailake.Lake) 
     assert check(lake) == 40
 
 
+def test_a_fragment_that_no_row_is_left_in(lake: ailake.Lake) -> None:
+    memory = lake.memory("a")
+    memory.remember_many(items(40), now=NOW)
+    for agent in "ab":
+        lake.memory(agent).remember("logged", id=agent, now=NOW)
+    lake.flush()
+    assert len(lake.store.episodic.fresh().get_fragments()) == 2
+    assert check(lake, times=1) == 41
+    # The other scope's row stays where it is.
+    memory.forget("a")
+    warm(lake)
+    blocks = lake.store.held._held[ailake.Scope("a")].payloads._blocks
+    assert [(block.stop - block.start, block.rows is None) for block in blocks] == [
+        (40, False),
+        (1, True),
+    ]
+    assert check(lake) == 40
+
+
 def test_what_was_handed_out_is_the_callers_own(lake: ailake.Lake) -> None:
     lake.memory("a").remember_many(items(4), now=NOW)
     warm(lake)

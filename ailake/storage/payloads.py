@@ -177,7 +177,7 @@ class Payloads:
         for block, places in waiting:
             stop = start + len(places)
             # Copied, so that one block can go without the others.
-            (block.rows,) = taken.take(pa.array(range(start, stop))).to_batches() or [None]
+            (block.rows,) = taken.take(pa.array(np.arange(start, stop))).to_batches() or [None]
             block.index = np.full(block.stop - block.start, -1, np.int32)
             block.index[places - block.start] = np.arange(len(places), dtype=np.int32)
             start = stop
