@@ -44,12 +44,16 @@ def append(store: "Store", records: Sequence[DecisionRecord], *, again: bool = F
     """Record decisions, in one commit; none make none.
 
     Args:
-        store: The lake.
+        store: The lake, whose write lock the caller holds where there is one.
         records: The decisions.
         again: They may have been recorded before, by someone who died then: those are left out.
     """
+    if not records:
+        return
+    # A memory may have the id of one that was forgotten a moment ago.
+    store.recorder.end_removals(store)
     table = store.tables[DECISIONS]
-    left = _unrecorded(table, records) if again and records else records
+    left = _unrecorded(table, records) if again else records
     append_to(table, left, dim=store.embedder.dim, embedder_id=store.embedder.id)
 
 

@@ -164,6 +164,8 @@ def change(
         The result.
     """
     with exclusive(store.location.root, WRITE):
+        # A source may have the id of a memory that was forgotten a moment ago.
+        store.recorder.end_removals(store)
         result, plans = with_retries(partial(_attempt, store, plan), what=what)
         # Last, because what was said follows from the versions, where its writer dies before.
         write_down(store, [(one.key, said) for one in plans for said in one.assertions])

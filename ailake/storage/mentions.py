@@ -176,13 +176,21 @@ def _signature(fragment: lance.LanceFragment) -> Hashable:
 
 
 def append(store: "Store", rows: pa.Table) -> None:
-    """Add mentions in one commit; they are on disk when this returns."""
-    _add(store.tables[NAME], rows)
+    """Add mentions in one commit; they are on disk when this returns.
+
+    Args:
+        store: The lake, whose write lock the caller holds where there is one.
+        rows: The mentions.
+    """
+    _add(store, rows)
     store.tables[NAME].tidy()
     store.upkeep_soon()
 
 
-def _add(table: "Table", rows: pa.Table) -> None:
+def _add(store: "Store", rows: pa.Table) -> None:
+    # An id may be given again that was forgotten a moment ago.
+    store.recorder.end_removals(store)
+    table = store.tables[NAME]
     table.sync(table.append(rows.select(_COLUMNS)))
 
 
@@ -207,9 +215,7 @@ def note(
         if fresh:
             rows.append(mention_rows(scope, fresh, recorded_at=now))
     if rows:
-        # An id may be given again that was forgotten a moment ago.
-        store.recorder.end_removals(store)
-        _add(store.tables[NAME], pa.concat_tables(rows))
+        _add(store, pa.concat_tables(rows))
 
 
 def are_noted(store: "Store", scope: Scope, entries: Sequence[IndexEntry]) -> bool:
