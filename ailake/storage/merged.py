@@ -10,8 +10,9 @@ from types import MappingProxyType
 
 import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ailake.core.recording import CHANGED
+from ailake.core.recording import CHANGED, CREATED
 from ailake.core.records import Scope
 from ailake.core.schema import SCOPE_COLUMNS
 from ailake.storage.retries import reading_again
@@ -30,7 +31,8 @@ _DECIDING = ("merged_into", "chunk_id")
 class MergedIds:
     """The memories of a lake that were merged into others, as of its latest version.
 
-    Some 300 bytes each are held. After a write only the rows that it wrote are read.
+    Some 300 bytes each are held. After a write only the rows that it wrote are read, and after a
+    removal all that were merged.
 
     Args:
         table: ``episodic``.
@@ -40,6 +42,8 @@ class MergedIds:
         self._table = table
         self._lock = Lock()
         self._version = self._incarnation = -1
+        # Rows of that version.
+        self._count = 0
         self._fragments: frozenset[Signature] = frozenset()
         self._merged: dict[Scope, Merged] = {}
         # All of their ids.
@@ -59,16 +63,20 @@ class MergedIds:
         version, incarnation = int(dataset.version), self._table.incarnation
         if (version, incarnation) == (self._version, self._incarnation):
             return
-        present = fragments_by_signature(dataset, _DECIDING)
-        if incarnation != self._incarnation or version < self._version:
+        present, count = fragments_by_signature(dataset, _DECIDING), dataset.count_rows()
+        rows = None
+        if incarnation == self._incarnation and version > self._version:
+            fresh = [one for key, one in present.items() if key not in self._fragments]
+            rows = _changed(dataset, fresh, since=self._version)
+            added = pc.sum(pc.greater(rows[CREATED], self._version)).as_py() or 0
+            # What was removed has left no row to be read, and its id may be used again.
+            rows = rows if count == self._count + added else None
+        if rows is None:
             options = {"filter": "merged_into != ''"}
             rows = dataset.scanner(columns=list(_READ), **options).to_table()
             self._merged, self._ids = {}, set()
-        else:
-            fresh = [one for key, one in present.items() if key not in self._fragments]
-            rows = _changed(dataset, fresh, since=self._version)
         self._take_in(rows)
-        self._version, self._incarnation = version, incarnation
+        self._version, self._incarnation, self._count = version, incarnation, count
         self._fragments = frozenset(present)
 
     def _take_in(self, rows: pa.Table) -> None:
@@ -93,9 +101,10 @@ def _changed(
     dataset: lance.LanceDataset, fragments: list[lance.LanceFragment], *, since: int
 ) -> pa.Table:
     """Return the rows of some fragments that were written after a version, perhaps with others."""
-    if not fragments:
-        return pa.table({name: pa.array([], pa.string()) for name in _READ})
     # A filter takes longer than so many rows.
     few = sum(one.physical_rows for one in fragments) <= _FEW
     newer = None if few else f"{CHANGED} > {since:d}"
-    return dataset.scanner(columns=list(_READ), filter=newer, fragments=fragments).to_table()
+    columns = [*_READ, CREATED]
+    if not fragments:
+        return dataset.scanner(columns=columns, filter="false").to_table()
+    return dataset.scanner(columns=columns, filter=newer, fragments=fragments).to_table()
