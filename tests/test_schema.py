@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import ailake
+from ailake.core.chain import LedgerEvent
 from ailake.core.schema import (
     EMBEDDER_DIM_KEY,
     EMBEDDER_ID_KEY,
@@ -45,6 +46,11 @@ def test_no_contract_is_left_over() -> None:
     wanted = {f"{name}.v{spec.version}.json" for name, spec in TABLES.items()}
     assert {file.name for file in SCHEMAS.glob("*.json")} >= wanted
     assert all(file.name.split(".")[0] in TABLES for file in SCHEMAS.glob("*.json"))
+
+
+def test_the_contract_of_the_ledger_names_every_event() -> None:
+    (column,) = (one for one in contract("ledger")["columns"] if one["name"] == "event")
+    assert set(map(str, LedgerEvent)) == set(column["meaning"].replace(";", ",").split(", "))
 
 
 def test_the_specified_columns_have_the_specified_types() -> None:

@@ -14,7 +14,7 @@ LEDGER = TableSpec(
     name="ledger",
     version=1,
     meaning=(
-        "what happened to memories and facts, and which jobs ran, a hash chain per scope; "
+        "what happened to memories, facts and graphs, and which jobs ran, a hash chain per scope; "
         "docs/ledger.md tells all"
     ),
     scope=SCOPE_COLUMNS,
@@ -29,15 +29,18 @@ LEDGER = TableSpec(
             "event",
             _TEXT,
             "create, modify, merged, update, restore, forget_intent, memory_forget, forget_void, "
-            "purge; fact_assert, fact_retract, fact_supersede, fact_reject; job_run",
+            "purge; fact_assert, fact_retract, fact_supersede, fact_reject; job_run; graph_index",
         ),
         Column(
             "subject_id",
             _TEXT,
-            "id of the memory that it happened to, of the assertion or run; empty: the whole scope",
+            "id of the memory that it happened to, of the assertion or run, of what mentions "
+            "entities; empty: the whole scope",
         ),
         Column(
-            "payload_hash", _HASH, "SHA-256 of the memory as it was then, of the assertion or run"
+            "payload_hash",
+            _HASH,
+            "SHA-256 of the memory as it was then, of the assertion or run, of what is mentioned",
         ),
         Column("previous_hash", _HASH, "hash of the entry before, zeros for the first"),
         Column("hash", _HASH, "SHA-256 of all of the entry but this"),
@@ -50,7 +53,9 @@ LEDGER = TableSpec(
             unit="table version",
         ),
         Column(
-            "source_row", pa.uint64(), "stable id of the row in episodic, assertions or job_runs"
+            "source_row",
+            pa.uint64(),
+            "stable id of the row in episodic, assertions or job_runs; 2^64 - 1: none",
         ),
         Column("chain_version", pa.uint32(), "version of the encoding that is hashed"),
     ),

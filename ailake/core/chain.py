@@ -53,9 +53,10 @@ class LedgerRecord:
     Attributes:
         id: Id of the entry to come, unique in the chain.
         event: What happened, a ``LedgerEvent`` or another word.
-        subject_id: Id of the memory it happened to, of the assertion, or of the run.
-        payload_hash: SHA-256 of the memory as it was then, of the assertion or of the run: 64
-            hexadecimal digits.
+        subject_id: Id of the memory it happened to, of the assertion, of the run, or of what
+            mentions entities; empty: the whole scope.
+        payload_hash: SHA-256 of the memory as it was then, of the assertion, of the run, or of
+            what is mentioned: 64 hexadecimal digits.
         timestamp: When it happened, timezone-aware.
         parents: Ids of the earlier entries that it follows from.
         source_version: Version of ``episodic`` up to which the ledger tells all, with this entry.
