@@ -1,6 +1,7 @@
 """What an opening need not read of the ledger, and when it has to."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import ailake
 from ailake.maintenance import MemoryDecayJob
 from ailake.storage import recording_rows, shared
 from ailake.storage.ledger import heads_of
+from ailake.storage.recording_appended import Reached
 from ailake.storage.recording_rows import Known, known_of
 from ailake.storage.recording_summary import summary_of
 from ailake.storage.table import Table
@@ -122,6 +124,22 @@ def test_what_came_later_is_read(lake: ailake.Lake) -> None:
     with ailake.connect(lake.uri, judge_rules=KEEP) as heir:
         assert told(memory, heir)[-1] == ("create", last.subject_id)
         assert heir.ledger().verify() == ()
+
+
+@pytest.mark.parametrize("reached", [{"assertion": 0, "run": -1}, {**asdict(Reached()), "new": 7}])
+def test_what_another_release_says_is_not_believed(
+    lake: ailake.Lake, monkeypatch: pytest.MonkeyPatch, reached: dict[str, int]
+) -> None:
+    memory = used(lake)
+    with monkeypatch.context() as patch:
+        patch.setattr("ailake.storage.recording_summary.asdict", lambda _: reached)
+        memory.remember("milk", id="m", now=NOW)
+        lake.flush()
+    assert summary_of(lake.store.tables["ledger"].snapshot()) is None
+    shared._shared.clear()
+    with ailake.connect(lake.uri, judge_rules=KEEP) as heir:
+        assert told(memory, heir)[-1] == ("create", "m")
+    check(lake)
 
 
 def test_an_open_removal_is_read(lake: ailake.Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ the commit made and for no other: where anything came later, or in between, the 
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import lance
@@ -18,6 +18,9 @@ from ailake.core.records import ChainScope
 from ailake.storage.recording_appended import Reached
 
 _KEY = "ailake.ledger.summary"
+
+# Another release may tell of other tables.
+_REACHED = {one.name for one in fields(Reached)}
 
 # Of more scopes the heads are looked up once they are needed.
 _MOST_HEADS = 16
@@ -55,7 +58,7 @@ class Summary:
 
 
 def summary_of(ledger: lance.LanceDataset) -> Summary | None:
-    """Return what was recorded with a version; None where it was not, or is of a newer release."""
+    """Return what was recorded with a version; None where it was not, or is of another release."""
     # By a handle of its own: others can't even ask one for its version while this is read.
     own = ledger.checkout_version(ledger.version)
     made = own.read_transaction(own.version)
@@ -63,7 +66,7 @@ def summary_of(ledger: lance.LanceDataset) -> Summary | None:
     if recorded is None or made.read_version + 1 != ledger.version:
         return None
     told = json.loads(recorded)
-    if told["chain_version"] != CHAIN_VERSION:
+    if told["chain_version"] != CHAIN_VERSION or told["reached"].keys() != _REACHED:
         return None
     heads = [_head(one) for one in told["heads"]]
     ends = {head.scope: head for head in heads}
