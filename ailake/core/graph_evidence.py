@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 from ailake.core.entities import EntityRef
 from ailake.core.entity_extraction import EntityExtractor
 from ailake.core.episodic import unit_interval
+from ailake.core.graph import check_fact_id
 from ailake.core.records import Scope
 from ailake.errors import InvalidInputError, MissingExtraError
 
@@ -71,8 +72,13 @@ class GraphEvidence:
         """Recalls that went without the graph, because it or the extractor failed."""
         return self._failures
 
-    def led_to(self, scopes: Sequence[Scope], text: str) -> list[list[str]]:
+    def led_to(self, scopes: Sequence[Scope], text: str, *, limit: int) -> list[list[str]]:
         """Return ids of facts that a query leads to, a list per scope, the first first.
+
+        Args:
+            scopes: Whose graphs.
+            text: The query.
+            limit: So many of each scope at most.
 
         Raises:
             MissingExtraError: The ``graph`` extra is not installed; that is no failure to go
@@ -85,7 +91,7 @@ class GraphEvidence:
             ranked = [
                 self._graph.page_rank(scope, entities, max_share=MAX_SHARE) for scope in scopes
             ]
-            return [[fact_id for fact_id, _ in ranks] for ranks in ranked]
+            return [[check_fact_id(one) for one, _ in ranks[:limit]] for ranks in ranked]
         except MissingExtraError:
             raise
         except Exception:

@@ -27,8 +27,8 @@ def led_to(view: ReadView, question: Question, *, limit: int) -> list[list[str]]
     """
     if question.graph is None or question.text is None:
         return []
-    named = question.graph.led_to(question.scopes, question.text)
-    return [list(dict.fromkeys(survivors(view, ids[:limit]))) for ids in named]
+    named = question.graph.led_to(question.scopes, question.text, limit=limit)
+    return [list(dict.fromkeys(survivors(view, ids))) for ids in named]
 
 
 def with_led(

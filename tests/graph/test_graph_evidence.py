@@ -202,6 +202,11 @@ class Broken(InMemoryKnowledgeGraph):
         raise ZeroDivisionError
 
 
+class Numbered(InMemoryKnowledgeGraph):
+    def page_rank(self, *_: object, **__: object) -> Any:
+        return [(7, 1.0)]
+
+
 class Unread:
     def extract(self, text: str, hints: Sequence[str | ailake.EntityRef] = ()) -> Any:
         raise TimeoutError(text, hints)
@@ -213,6 +218,7 @@ def test_a_failure_never_breaks_recall(
     plain = recalled(memory)
     for evidence in (
         ailake.GraphEvidence(Broken(now=NOW), RULES),
+        ailake.GraphEvidence(Numbered(now=NOW), RULES),
         ailake.GraphEvidence(lake.graph(), Unread()),
     ):
         caplog.clear()
