@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 from ailake import clock
 from ailake.core.entities import EntityRef
 from ailake.core.entity_extraction import EntityExtractor
-from ailake.core.graph import RetrievalPath, check_hops, entity_refs
+from ailake.core.graph import RetrievalPath, check_fact_id, check_hops, entity_refs
 from ailake.core.knowledge import KnowledgeGraph
 from ailake.errors import InvalidInputError
 from ailake.hits import Hits
@@ -150,16 +150,16 @@ class GraphAwareRecall:
         entities: tuple[EntityRef, ...] = tuple(hints)
         try:
             entities = tuple(self._extractor.extract(query, hints))
-            found = [
-                self._graph.neighbors(scope, entities, max_hops=self._hops)
+            return entities, [
+                check_fact_id(one)
                 for scope in self._memory.scopes
                 if entities
+                for one in self._graph.neighbors(scope, entities, max_hops=self._hops)
             ]
         except Exception:
             log.warning("the graph failed; plain recall answers", exc_info=True)
             self._count(failures=1)
             return entities, []
-        return entities, [one for ids in found for one in ids]
 
     def _traced(
         self, hits: Hits, entities: tuple[EntityRef, ...], *, from_graph: bool

@@ -150,7 +150,9 @@ def entity_refs(entities: object) -> tuple[EntityRef, ...]:
     Raises:
         InvalidInputError: Not a sequence of strings and ``EntityRef``s; the message tells which.
     """
-    if isinstance(entities, str | EntityRef | Mapping) or not isinstance(entities, Sequence):
+    if isinstance(entities, str | bytes | EntityRef | Mapping) or not isinstance(
+        entities, Sequence
+    ):
         wanted = "a list of strings and EntityRefs"
         raise InvalidInputError.of("entities", got=entities, wanted=wanted)
     named = (entity_of(one, name=f"entities[{place}]") for place, one in enumerate(entities))

@@ -70,10 +70,16 @@ class Broken(InMemoryKnowledgeGraph):
         raise ZeroDivisionError
 
 
+class Numbered(InMemoryKnowledgeGraph):
+    def neighbors(self, *_: object, **__: object) -> Any:
+        return [7]
+
+
+@pytest.mark.parametrize("graph", [Broken, Numbered])
 def test_a_failure_never_breaks_recall(
-    memory: ailake.Memory, caplog: pytest.LogCaptureFixture
+    memory: ailake.Memory, caplog: pytest.LogCaptureFixture, graph: type[InMemoryKnowledgeGraph]
 ) -> None:
-    recall = ailake.GraphAwareRecall(memory, Broken(now=NOW), RULES)
+    recall = ailake.GraphAwareRecall(memory, graph(now=NOW), RULES)
     with caplog.at_level(logging.WARNING, "ailake"):
         assert ids(recall.recall("about Ben", now=NOW)) == set(TEXTS)
     assert "the graph failed" in caplog.text
@@ -84,8 +90,9 @@ def test_several_scopes_and_wrong_arguments(lake: ailake.Lake, memory: ailake.Me
     reader = lake.read([ailake.Scope("nobody"), memory.scope])
     recall = ailake.GraphAwareRecall(reader, lake.graph(), RULES)
     assert ids(recall.recall("about Ben")) == {"lead", "place"}
-    with pytest.raises(ailake.InvalidInputError, match="entities"):
-        recall.recall("about Ben", hints=[7])  # type: ignore[list-item]
+    for hints, named in (([7], r"entities\[0\]: got 7"), (b"Ben", "entities: got b'Ben'")):
+        with pytest.raises(ailake.InvalidInputError, match=named):
+            recall.recall("about Ben", hints=hints)  # type: ignore[arg-type]
     for wrong in ({"min_graph_hits": 0}, {"max_hops": 4}):
         with pytest.raises(ailake.InvalidInputError):
             ailake.GraphAwareRecall(reader, lake.graph(), RULES, **wrong)
