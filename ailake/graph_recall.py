@@ -64,7 +64,7 @@ class GraphHits(Hits):
         """Return ``Hits.explain`` with a column ``path``, such as "Ben > f1 > Atlas > f2"."""
         import polars as pl  # noqa: PLC0415 (see Hits.to_polars)
 
-        shown = {memory_id: _shown(path) for memory_id, path in self.paths().items()}
+        shown = {memory_id: str(path) for memory_id, path in self.paths().items()}
         paths = [shown.get(hit.id) for hit in self.items]
         return Hits.explain(self).with_columns(pl.Series("path", paths, dtype=pl.String))
 
@@ -176,7 +176,3 @@ class GraphAwareRecall:
             self._metrics = replace(
                 self._metrics, **{name: known[name] + count for name, count in more.items()}
             )
-
-
-def _shown(path: RetrievalPath) -> str:
-    return " > ".join(f"{hop.entity.name} > {hop.fact_id}" for hop in path.hops)

@@ -82,7 +82,7 @@ def paths(
         print_json([[_hop(hop.entity, hop.fact_id) for hop in path.hops] for path in found])
         return
     for path in found:
-        print_line(" > ".join(f"{hop.entity.name} > {hop.fact_id}" for hop in path.hops))
+        print_line(str(path))
 
 
 @commands.command()

@@ -77,6 +77,9 @@ class RetrievalPath:
 
     hops: tuple[PathHop, ...]
 
+    def __str__(self) -> str:
+        return " > ".join(f"{hop.entity.name} > {hop.fact_id}" for hop in self.hops)
+
     @property
     def fact_id(self) -> str:
         """The fact that the path leads to."""
