@@ -13,10 +13,11 @@ def heirs(fact_ids: Iterable[str], merged: Mapping[str, str]) -> dict[str, str]:
         fact_ids: Ids of memories and facts.
         merged: What each merged memory was merged into, which may have been merged itself.
     """
-    return {one: _end(one, merged) for one in fact_ids if one in merged}
+    return {one: end_of(one, merged) for one in fact_ids if one in merged}
 
 
-def _end(memory_id: str, merged: Mapping[str, str]) -> str:
+def end_of(memory_id: str, merged: Mapping[str, str]) -> str:
+    """Return the memory at the end of a chain of merges, which may be this one."""
     seen = {memory_id}
     while (into := merged.get(memory_id, "")) and into not in seen:
         seen.add(into)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from ailake.core.accesses import pending_of_rows, with_pending
 from ailake.core.filter_eval import matches
 from ailake.core.filters import Predicate, columns_of, conjunction, disjunction, parse_where
+from ailake.core.merged_mentions import end_of
 from ailake.core.records import Decision, MemoryRecord, Remembered, Scope, State
 from ailake.core.remembering import EXACT_DUPLICATE, DuplicateKey, Twin
 from ailake.core.rows import RECORD_COLUMNS, as_nanoseconds, nanoseconds, record_of, to_pylist
@@ -129,13 +130,7 @@ def survivors(view: ReadView, ids: Sequence[str]) -> list[str]:
         found = {loser: survivor for loser, survivor in lost.items() if survivor}
         into |= found
         asked = set(found.values()) - set(into)
-    return [_end(into, memory_id) for memory_id in ids]
-
-
-def _end(into: Mapping[str, str], memory_id: str) -> str:
-    while memory_id in into:
-        memory_id = into[memory_id]
-    return memory_id
+    return [end_of(memory_id, into) for memory_id in ids]
 
 
 def count(view: ReadView, where: Predicate) -> int:
