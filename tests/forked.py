@@ -5,6 +5,7 @@ not survive a fork: that takes two thirds of a start. What it has imported can't
 a few tests still begin with a new interpreter.
 """
 
+import faulthandler
 import multiprocessing
 import os
 import runpy
@@ -57,6 +58,8 @@ def _run(code: str, argv: list[str], env: Mapping[str, str] | None, folder: str)
         os.environ.update(env)
     sys.argv = argv
     warnings.simplefilter("error")
+    # Before the test gives up: with the stacks of its threads.
+    faulthandler.dump_traceback_later(500, exit=True)
     if code.isidentifier():
         runpy.run_module(code, run_name="__main__", alter_sys=True)
     else:

@@ -4,6 +4,8 @@ import gc
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
@@ -47,14 +49,17 @@ R = TypeVar("R")
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[None]:
     """Two workers on this machine, reached by nobody else."""
-    # The second makes Ray stay on the loopback address, on Linux too.
-    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     import ray
 
     with warnings.catch_warnings():
         # The engine warns of every fork; Ray's are followed by an exec at once.
         warnings.simplefilter("ignore")
         ray.init(
+            address="local",
+            _node_ip_address="127.0.0.1",
+            # Whatever else takes this machine's memory.
+            _system_config={"memory_monitor_refresh_ms": 0},
             num_cpus=2,
             include_dashboard=False,
             object_store_memory=80 * 2**20,
@@ -279,6 +284,43 @@ def test_a_rewrite_that_loses_is_made_again_and_the_others_stand(
         assert guarded[0] == guarded[1] < guarded[2] == guarded[3]
         assert lake.memory("a").count() == 236
         assert "m90" not in stored(lake)["chunk_id"].to_pylist()
+
+
+OUT_OF_MEMORY = """
+import sys, warnings
+from datetime import UTC, datetime
+warnings.simplefilter("ignore")
+import ray
+ray.init(
+    address="local", _node_ip_address="127.0.0.1", num_cpus=2, include_dashboard=False,
+    object_store_memory=80 * 2**20, logging_level="error", log_to_driver=False,
+    _system_config={"memory_usage_threshold": 0.0001, "memory_monitor_refresh_ms": 50},
+)
+import ailake
+from ailake.maintenance import MemoryDecayJob, RayExecutor
+with ailake.connect(sys.argv[1], create=False) as lake:
+    try:
+        MemoryDecayJob(lake, executor=RayExecutor(retries=1)).run(datetime(2026, 2, 2, tzinfo=UTC))
+    except ailake.WorkerDiedError as error:
+        print(error)
+"""
+
+
+def test_workers_without_memory_end_the_run(base: Path, tmp_path: Path) -> None:
+    """Ray itself kills them and begins again, without an end."""
+    with copied(base, tmp_path / "lake") as lake:
+        version = lake.table("episodic").version
+        env = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
+        done = subprocess.run(
+            [sys.executable, "-c", OUT_OF_MEMORY, lake.uri],
+            capture_output=True,
+            text=True,
+            env=env,
+            check=False,
+            timeout=300,
+        )
+        assert "failed 2 times because its worker died" in done.stdout, done.stderr
+        assert lake.table("episodic").version == version
 
 
 @pytest.mark.parametrize("bad", [{"retries": -1}, {"cpus": 0}, {"width": 0}, {"width": True}])

@@ -1,6 +1,7 @@
 """RayExecutor: the pieces of a job's work as tasks on a Ray cluster."""
 
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -59,26 +60,33 @@ class RayExecutor:
             WorkerDiedError: The worker of a piece died on each try.
         """
         ray = _ray()
-        task = ray.remote(_call).options(num_cpus=self._cpus, max_retries=self._retries)
-        shared = ray.put(work)
-        waiting = [task.remote(shared, piece) for piece in pieces]
+        # Ray would try again for ever where it killed the worker for want of memory.
+        task = ray.remote(_call).options(num_cpus=self._cpus, max_retries=0)
+        begin = partial(task.remote, ray.put(work))
+        running = [begin(piece) for piece in pieces]
         try:
-            for one in waiting:
-                yield self._result(ray, one)
+            for n, piece in enumerate(pieces):
+                yield self._result(ray, running, n, again=partial(begin, piece))
         finally:
-            _stop(ray, waiting)
+            _stop(ray, running)
 
-    def _result(self, ray: Any, task: Any) -> Any:
-        try:
-            return ray.get(task)
-        except ray.exceptions.RayTaskError as error:
-            # What the work raised, so that a lost race is known as one.
-            raise error.cause from error
-        except ray.exceptions.RayError as error:
-            raise WorkerDiedError(
-                f"a piece of the work failed {self._retries + 1} times because its worker died; "
-                "nothing was committed: look at the cluster's memory and logs, and run again"
-            ) from error
+    def _result(self, ray: Any, tasks: list[Any], n: int, *, again: Callable[[], Any]) -> Any:
+        tries = 0
+        while True:
+            try:
+                return ray.get(tasks[n])
+            except ray.exceptions.RayTaskError as error:
+                # What the work raised, so that a lost race is known as one.
+                raise error.cause from error
+            except ray.exceptions.RayError as error:
+                tries += 1
+                if tries > self._retries:
+                    raise WorkerDiedError(
+                        f"a piece of the work failed {tries} times because its worker died; "
+                        "nothing was committed: look at the cluster's memory and logs, and run "
+                        "again"
+                    ) from error
+            tasks[n] = again()
 
 
 def _call(work: Callable[[T], R], piece: T) -> R:
