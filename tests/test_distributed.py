@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,12 +21,14 @@ import pytest
 import ailake
 from ailake import InvalidInputError, WorkerDiedError
 from ailake.clock import utc_now
+from ailake.embed import HashingEmbedder
 from ailake.maintenance import (
     CompactedTable,
     CompactionJob,
     CompactionPolicy,
     MemoryDecayJob,
     RayExecutor,
+    ReembedJob,
 )
 from ailake.storage import columns, compaction
 from ailake.storage.table import Table
@@ -40,6 +43,7 @@ pytestmark = [
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
+LONG = " ".join(f"Sentence number {n} is about coffee." for n in range(80))
 COMPARED = ["chunk_id", "recency_weight", "access_count", "last_accessed_at", "folded_through"]
 
 T = TypeVar("T")
@@ -321,6 +325,64 @@ def test_workers_without_memory_end_the_run(base: Path, tmp_path: Path) -> None:
         )
         assert "failed 2 times because its worker died" in done.stdout, done.stderr
         assert lake.table("episodic").version == version
+
+
+class Unsendable(HashingEmbedder):
+    """Has what can't be pickled, as most models do."""
+
+    def __init__(self) -> None:
+        super().__init__(24)
+        self.lock = Lock()
+
+
+def embedded(lake: ailake.Lake) -> list[pa.Table]:
+    return [
+        lake.table(name).to_lance().to_table(columns=["chunk_id", column, "embedding"])
+        for name, column in (("episodic", "chunk_text"), ("passages", "part"))
+    ]
+
+
+@pytest.mark.usefixtures("cluster", "small_shares")
+@pytest.mark.parametrize("dies", ["never", "before the file", "after the file"])
+def test_embedding_anew_is_that_of_one_process(base: Path, tmp_path: Path, dies: str) -> None:
+    executor: Any = RayExecutor()
+    if dies != "never":
+        executor = killing(
+            RayExecutor(), tmp_path / "marks", times=1, after=dies == "after the file"
+        )
+    with copied(base, tmp_path / "one") as one, copied(base, tmp_path / "ray") as many:
+        for lake in (one, many):
+            lake.memory("a").remember(LONG, id="long", now=NOW)
+        options: Any = {"embedder": "hashing:24", "batch_size": 32}
+        alone = ReembedJob(one, **options).run(NOW)
+        report = ReembedJob(many, **options, executor=executor).run(NOW)
+        assert report.embedded == alone.embedded > report.rows == 238
+        assert (tmp_path / "marks" / "0").exists() == (dies != "never")
+    with (
+        ailake.connect(tmp_path / "one", create=False) as one,
+        ailake.connect(tmp_path / "ray", create=False) as many,
+    ):
+        assert one.embedder_id == many.embedder_id == HashingEmbedder(24).id
+        assert embedded(many) == embedded(one)
+        assert many.verify() == ()
+        for query in ("memory 100", "number 79"):
+            found, wanted = (
+                [(hit.text, hit.distance) for hit in lake.memory("a").recall(query, now=NOW)]
+                for lake in (many, one)
+            )
+            assert found == wanted
+
+
+@pytest.mark.usefixtures("cluster")
+def test_an_embedder_that_can_not_be_sent_is_refused(base: Path, tmp_path: Path) -> None:
+    with copied(base, tmp_path / "lake") as lake:
+        job = ReembedJob(lake, embedder=Unsendable(), executor=RayExecutor())
+        with pytest.raises(InvalidInputError, match="give embedders by name"):
+            job.run(NOW)
+        assert len(lake.memory("a").recall("memory 1", now=NOW)) > 0
+    with copied(base, tmp_path / "other") as lake:
+        job = ReembedJob(lake, embedder=HashingEmbedder(24), executor=RayExecutor())
+        assert job.run(NOW).embedded == 237
 
 
 @pytest.mark.parametrize("bad", [{"retries": -1}, {"cpus": 0}, {"width": 0}, {"width": True}])

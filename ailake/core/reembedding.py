@@ -25,6 +25,11 @@ def drafts_of(rows: pa.Table) -> Iterator[Draft]:
         )
 
 
+def embedded_texts(rows: pa.Table) -> list[str]:
+    """Return the text of each row that its vector is of."""
+    return [draft.embedded_text for draft in drafts_of(rows)]
+
+
 def are_to_be_embedded(column: pa.ChunkedArray, dim: int) -> NDArray[np.bool_]:
     """Tell which vectors are none yet: null, or zeros, which no embedder's are.
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from importlib.util import find_spec
+from pickle import PicklingError
 from typing import Any, TypeVar
 
 from ailake.errors import InvalidInputError, MissingExtraError, WorkerDiedError
@@ -56,13 +57,14 @@ class RayExecutor:
 
         Raises:
             Exception: Whatever ``work`` raised.
-            InvalidInputError: This process is not connected to a cluster.
+            InvalidInputError: This process is not connected to a cluster, or ``work`` can't be
+                pickled.
             WorkerDiedError: The worker of a piece died on each try.
         """
         ray = _ray()
         # Ray would try again for ever where it killed the worker for want of memory.
         task = ray.remote(_call).options(num_cpus=self._cpus, max_retries=0)
-        begin = partial(task.remote, ray.put(work))
+        begin = partial(task.remote, _sent(ray, work))
         running = [begin(piece) for piece in pieces]
         try:
             for n, piece in enumerate(pieces):
@@ -83,14 +85,24 @@ class RayExecutor:
                 if tries > self._retries:
                     raise WorkerDiedError(
                         f"a piece of the work failed {tries} times because its worker died; "
-                        "nothing was committed: look at the cluster's memory and logs, and run "
-                        "again"
+                        "nothing of it was committed: look at the cluster's memory and logs, and "
+                        "run again"
                     ) from error
             tasks[n] = again()
 
 
 def _call(work: Callable[[T], R], piece: T) -> R:
     return work(piece)
+
+
+def _sent(ray: Any, work: Any) -> Any:
+    try:
+        return ray.put(work)
+    except (TypeError, PicklingError) as error:
+        raise InvalidInputError(
+            "RayExecutor: got work that can't be sent to workers, wanted objects that can be "
+            f"pickled; give embedders by name: {error}"
+        ) from error
 
 
 def _stop(ray: Any, tasks: Sequence[Any]) -> None:

@@ -1,9 +1,11 @@
 """ReembedJob: all vectors of a lake made anew by another embedder, of any dimension."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,7 @@ from ailake.errors import InvalidInputError
 from ailake.lake import Lake
 from ailake.maintenance.runs import recorded
 from ailake.progress import progress_bar
+from ailake.storage.executing import Executor
 from ailake.storage.identity import EmbedderIdentity
 from ailake.storage.locks import JOBS, exclusive
 from ailake.storage.reembedding import Progress, mend, stage_ahead, switch
@@ -77,21 +80,33 @@ class ReembedJob:
     Args:
         lake: The lake.
         embedder: What ``ailake.connect`` takes.
-        batch_size: Texts that are embedded at once, and at most lost by a kill.
+        batch_size: Texts that are embedded at once, and, in one process, at most lost by a kill.
+        executor: Who embeds, and writes the new column at the switch; default: this process,
+            which reads and cuts the texts in either case. Workers elsewhere make an embedder that
+            was given by name for themselves; an object is sent to them, and has to be one that
+            can be pickled.
 
     Raises:
         InvalidInputError: An argument is wrong.
         MissingExtraError: The embedder's package is not installed.
     """
 
-    def __init__(self, lake: Lake, *, embedder: str | Embedder, batch_size: int = 256) -> None:
+    def __init__(
+        self,
+        lake: Lake,
+        *,
+        embedder: str | Embedder,
+        batch_size: int = 256,
+        executor: Executor | None = None,
+    ) -> None:
         given: object = batch_size
         if not isinstance(given, int) or isinstance(given, bool) or given < 1:
             raise InvalidInputError.of("batch_size", got=given, wanted="a whole number >= 1")
         self._store = lake.store
         chosen = resolve_embedder(embedder)
         self._identity = EmbedderIdentity(chosen.id, chosen.dim)
-        self._how = _How(chosen, batch_size)
+        self._how = _How(chosen, batch_size, name=embedder if isinstance(embedder, str) else None)
+        self._executor = executor
         self.options = {"dim": chosen.dim, "batch_size": batch_size}
 
     @recorded("reembed")
@@ -147,18 +162,26 @@ class ReembedJob:
             remove_staged(store.location, options)
         else:
             staging = Staging(store.location, options, self._identity)
-            stage_ahead(store, staging, self._how, progress)
+            stage_ahead(store, staging, self._how, executor=self._executor, progress=progress)
             since = store.episodic.version
-            switch(store, staging, self._how, progress, new_file_id=clock.new_id)
+            switch(
+                store,
+                staging,
+                self._how,
+                executor=self._executor,
+                progress=progress,
+                new_file_id=clock.new_id,
+            )
         return mend(store, self._identity, self._how, since=since, progress=progress)
 
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """How texts are cut and embedded by an embedder."""
+    """How texts are cut and embedded by an embedder; pickled by its name where it was named."""
 
     embedder: Embedder
     batch_size: int
+    name: str | None
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return embed_documents(self.embedder, texts, batch_size=self.batch_size)
@@ -167,3 +190,14 @@ class _How:
         if not is_long(draft, self.embedder):
             return ()
         return split(draft.text, window=window_of(self.embedder))
+
+    def __reduce__(self) -> tuple[Callable[..., "_How"], tuple[Any, ...]]:
+        if self.name is None:
+            return _How, (self.embedder, self.batch_size, None)
+        return _named, (self.name, self.batch_size)
+
+
+# A worker gets it anew with each piece, and must not load its model as often.
+@lru_cache(maxsize=1)
+def _named(name: str, batch_size: int) -> _How:
+    return _How(resolve_embedder(name), batch_size, name)

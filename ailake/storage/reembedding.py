@@ -1,7 +1,7 @@
 """Embedding all memories of a lake with another embedder, beside what reads and writes it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,6 +17,7 @@ from ailake.core.rows import passage_rows
 from ailake.core.schema import SCOPE_COLUMNS, arrow_schema
 from ailake.storage import passages
 from ailake.storage.draining import committing
+from ailake.storage.executing import Executor, Threads
 from ailake.storage.identity import COLUMN, EmbedderIdentity
 from ailake.storage.locks import DECAY, exclusive
 from ailake.storage.memories import scope_of
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from ailake.storage.store import Store
 
 _BATCH_ROWS = 1_024
+
+# For each worker at a time, so that those that are done early have more.
+_BATCHES = 4
 
 # What is written while all is embedded is embedded in further passes; the last, under the locks,
 # has no more to embed than what one of them leaves.
@@ -69,26 +73,63 @@ class Progress:
 
 
 def stage_all(
-    dataset: lance.LanceDataset, staging: Staging, how: Embedding, progress: Progress
+    dataset: lance.LanceDataset,
+    staging: Staging,
+    how: Embedding,
+    *,
+    executor: Executor | None,
+    progress: Progress,
 ) -> int:
     """Embed what has no vector yet of one version; return how many texts that were."""
     before = progress.embedded
-    for rows in _rows(dataset, EMBEDDED):
-        texts = [text for draft in drafts_of(rows) for text in _texts(draft, how)]
-        missing = staging.missing(texts)
-        for start in range(0, len(missing), how.batch_size):
-            some = missing[start : start + how.batch_size]
-            staging.add(some, how.embed(some))
-            progress.embedded += len(some)
-        progress.advance(rows.num_rows)
+    # Not every embedder is safe for several threads.
+    workers = executor or Threads(1)
+    most = _BATCHES * workers.width * how.batch_size
+    for texts, rows in _missing(dataset, staging, how, most=most):
+        pieces = [
+            texts[start : start + how.batch_size] for start in range(0, len(texts), how.batch_size)
+        ]
+        if pieces:
+            with closing(workers.map(staging.work(how.embed), pieces)) as made:
+                for piece, written in zip(pieces, made, strict=True):
+                    staging.add(piece, written)
+                    progress.embedded += len(piece)
+        progress.advance(rows)
     return progress.embedded - before
 
 
-def stage_ahead(store: "Store", staging: Staging, how: Embedding, progress: Progress) -> None:
+def _missing(
+    dataset: lance.LanceDataset, staging: Staging, how: Embedding, *, most: int
+) -> Iterator[tuple[list[str], int]]:
+    """Yield texts without a vector, about ``most`` at a time, and of how many rows they are."""
+    found: dict[str, None] = {}
+    looked_at = 0
+    for rows in _rows(dataset, EMBEDDED):
+        texts = [text for draft in drafts_of(rows) for text in _texts(draft, how)]
+        found |= dict.fromkeys(staging.missing(texts))
+        looked_at += rows.num_rows
+        if len(found) >= most:
+            yield list(found), looked_at
+            found, looked_at = {}, 0
+    yield list(found), looked_at
+
+
+def stage_ahead(
+    store: "Store",
+    staging: Staging,
+    how: Embedding,
+    *,
+    executor: Executor | None,
+    progress: Progress,
+) -> None:
     """Embed while others write, until little is left."""
     for _ in range(_PASSES):
         store.settle()
-        done = reading_again(lambda: stage_all(store.episodic.snapshot(), staging, how, progress))
+        done = reading_again(
+            lambda: stage_all(
+                store.episodic.snapshot(), staging, how, executor=executor, progress=progress
+            )
+        )
         if done <= how.batch_size:
             return
 
@@ -97,8 +138,9 @@ def switch(
     store: "Store",
     staging: Staging,
     how: Embedding,
-    progress: Progress,
     *,
+    executor: Executor | None,
+    progress: Progress,
     new_file_id: Callable[[], str],
 ) -> None:
     """Embed what is left, and switch the lake over, while nobody else can write.
@@ -117,14 +159,9 @@ def switch(
         for name in ("episodic", "passages"):
             held.enter_context(store.tables[name].alone())
         dataset = store.episodic.snapshot()
-        stage_all(dataset, staging, how, progress)
+        stage_all(dataset, staging, how, executor=executor, progress=progress)
         stage_passages(staging, _passages(dataset, staging, how), options)
-        switch_vectors(
-            store.episodic,
-            staging,
-            lambda rows: [draft.embedded_text for draft in drafts_of(rows)],
-            new_file_id=new_file_id,
-        )
+        switch_vectors(store.episodic, staging, executor=executor, new_file_id=new_file_id)
         finish_switch(store.tables, store.location, options)
     for name, known in measured.items():
         with store.tables[name].alone():
@@ -195,15 +232,21 @@ def _texts(draft: Draft, how: Embedding) -> list[str]:
 def _passages(dataset: lance.LanceDataset, staging: Staging, how: Embedding) -> Iterator[pa.Table]:
     identity = staging.identity
     yield arrow_schema("passages", dim=identity.dim, embedder_id=identity.id).empty_table()
+    made = staging.made
     for rows in _rows(dataset, (*_KEYS, *EMBEDDED)):
-        keys = rows.select(_KEYS).to_pylist()
-        for draft, row in zip(drafts_of(rows), keys, strict=True):
-            parts = how.passages(draft)
-            if parts:
-                vectors = staging.vectors(_texts(draft, how)[1:])
+        drafts, keys = list(drafts_of(rows)), rows.select(_KEYS).to_pylist()
+        cut = [_texts(draft, how)[1:] for draft in drafts]
+        vectors = made.of([text for texts in cut for text in texts])
+        start = 0
+        for draft, row, texts in zip(drafts, keys, cut, strict=True):
+            if texts:
                 yield passage_rows(
-                    {row["chunk_id"]: parts}, vectors, scope=scope_of(row), embedder_id=identity.id
+                    {row["chunk_id"]: how.passages(draft)},
+                    vectors[start : start + len(texts)],
+                    scope=scope_of(row),
+                    embedder_id=identity.id,
                 )
+            start += len(texts)
 
 
 def _rows(

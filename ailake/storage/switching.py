@@ -7,6 +7,7 @@ whoever opens the lake next, where the process that switched it dies before.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import lance
@@ -14,13 +15,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ailake.core.reembedding import embedded_texts
 from ailake.core.schema import arrow_schema
 from ailake.errors import EmbedderMismatchError, LakeCorruptError
 from ailake.storage.columns import FragmentView, rewrite_columns
+from ailake.storage.executing import Executor
 from ailake.storage.identity import COLUMN, EmbedderIdentity, identity_of, named_in
 from ailake.storage.locks import WRITE, exclusive
 from ailake.storage.retries import with_retries
-from ailake.storage.staging import PLACE, Staging, existing, remove_staged
+from ailake.storage.staging import PLACE, StagedVectors, Staging, existing, remove_staged
 from ailake.storage.table import Table
 
 if TYPE_CHECKING:
@@ -31,11 +34,19 @@ NEXT, OLD = "embedding_next", "embedding_old"
 # Of these columns the text is made that is embedded.
 EMBEDDED = ("chunk_text", "speaker", "event_time")
 
-Texts = Callable[[pa.Table], Sequence[str]]
+
+@dataclass(frozen=True, slots=True)
+class _NextVectors:
+    """The computation of a fragment's new vectors; it can be pickled."""
+
+    made: StagedVectors
+
+    def __call__(self, view: FragmentView) -> Mapping[str, pa.Array]:
+        return {NEXT: vector_column(self.made.of(embedded_texts(view.columns)))}
 
 
 def switch_vectors(
-    table: Table, staging: Staging, texts: Texts, *, new_file_id: Callable[[], str]
+    table: Table, staging: Staging, *, executor: Executor | None, new_file_id: Callable[[], str]
 ) -> None:
     """Give ``episodic`` the vectors of another embedder; the last of its commits is the switch.
 
@@ -44,7 +55,7 @@ def switch_vectors(
     Args:
         table: The table.
         staging: The vectors; a memory that lacks one gets zeros.
-        texts: Returns the text of each row that is embedded, from ``EMBEDDED``.
+        executor: Who writes them; default: threads of this process.
         new_file_id: Makes a unique name for a file.
     """
     identity = staging.identity
@@ -55,11 +66,14 @@ def switch_vectors(
         lambda: table.fresh().add_columns(pa.schema([field])), what=f"column of {table.name}"
     )
 
-    def compute(view: FragmentView) -> Mapping[str, pa.Array]:
-        return {NEXT: vector_column(staging.vectors(texts(view.columns)))}
-
+    compute = _NextVectors(staging.made)
     rewrite_columns(
-        table, EMBEDDED, lambda _: compute, new_file_id=new_file_id, properties=identity.metadata()
+        table,
+        EMBEDDED,
+        lambda _: compute,
+        new_file_id=new_file_id,
+        properties=identity.metadata(),
+        executor=executor,
     )
     with_retries(
         lambda: table.fresh().alter_columns(
