@@ -13,18 +13,27 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Mapping
+from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
+
 # One list for all: the first who starts a process starts the server.
 IMPORTED = ["numpy", "pandas", "pyarrow.dataset", "lance_namespace", "ailake.cli"]
+# What they import begins no thread then: a lock that one holds at a fork stays held in the child.
+THREADLESS = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def context() -> ForkServerContext:
     """Return what processes are made of."""
     made = multiprocessing.get_context("forkserver")
     made.set_forkserver_preload(IMPORTED)
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in THREADLESS.items():
+            patched.setenv(name, value)
+        forkserver.ensure_running()
     return made
 
 
