@@ -44,9 +44,18 @@ class Changer:
             memory_id: The memory.
             fields: New values by column.
             now: Becomes ``updated_at``.
+
+        Raises:
+            InvalidInputError: It had expired, and a live memory says the same.
         """
         with self._alone():
-            self._set(self._active(memory_id).id, fields, now=now)
+            record = self._active(memory_id)
+            if "expires_at" in fields:
+                row = self._row(record.id, self.store.rows_view(committed=True))
+                digest = row["dedupe_key"][0].as_py()
+                key = DuplicateKey(record.role, record.speaker, record.source, digest)
+                self._refuse_twins(key, record.id, now)
+            self._set(record.id, fields, now=now)
 
     def rewrite(
         self, memory_id: str, text: str, fields: Mapping[str, Any], *, now: datetime
@@ -82,7 +91,7 @@ class Changer:
                 view = self.store.rows_view(committed=True)
                 row = self._row(old.id, view)
                 new = {
-                    **_kept(old),
+                    **_kept(old, now),
                     **fields,
                     "chunk_id": fresh,
                     "chunk_text": text,
@@ -111,7 +120,8 @@ class Changer:
     def restore(self, memory_id: str, *, now: datetime) -> None:
         """Make a memory live again: a merged one beside that which it was merged into.
 
-        One that was deferred as not worth keeping stays then, too.
+        One that was deferred as not worth keeping stays then, too, and one that has expired since
+        has no expiry any more.
 
         Raises:
             InvalidInputError: It is active, or a live memory says the same.
@@ -125,7 +135,7 @@ class Changer:
             self._refuse_twins(duplicate_keys([_draft_of(record)])[0], memory_id, now)
             # First, as of every verdict: one that restores nothing is found by its memory.
             decisions.append(self.store, [self._undone(record, now)])
-            fields = {"state": State.ACTIVE.value, "merged_into": "", **_kept(record)}
+            fields = {"state": State.ACTIVE.value, "merged_into": "", **_kept(record, now)}
             self._set(memory_id, fields, now=now)
 
     def review(
@@ -267,11 +277,12 @@ def _counted(record: MemoryRecord, through: int) -> dict[str, Any]:
     }
 
 
-def _kept(record: MemoryRecord) -> dict[str, Any]:
-    """Return what changes where somebody keeps a memory that the judge deferred for some days."""
-    if record.state is not State.DEFERRED:
-        return {}
-    return {"state": State.ACTIVE.value, "expires_at": None}
+def _kept(record: MemoryRecord, now: datetime) -> dict[str, Any]:
+    """Return what changes where somebody keeps a memory that would go, or be seen by nobody."""
+    if record.state is State.DEFERRED:
+        return {"state": State.ACTIVE.value, "expires_at": None}
+    has_expired = record.expires_at is not None and record.expires_at <= now
+    return {"expires_at": None} if record.state is State.MERGED and has_expired else {}
 
 
 def _with_taken_over(survivor: MemoryRecord, absorbed: MemoryRecord) -> dict[str, Any]:

@@ -98,6 +98,11 @@ def _checked_rules(value: object) -> JudgeRules:
         return JudgeRules()
     if not isinstance(value, JudgeRules):
         raise InvalidInputError.of("judge_rules", got=value, wanted="a JudgeRules")
+    if value.dedupe_key is not JudgeRules().dedupe_key:
+        raise InvalidInputError(
+            "judge_rules: got a dedupe_key of its own, wanted that of ailake: a lake keeps it of "
+            "every text, in a column; replace it for ailake.judge alone, or another rule"
+        )
     return value
 
 

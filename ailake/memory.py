@@ -205,7 +205,7 @@ class Memory(MemoryReader):
         Raises:
             NotFoundError: None with this id in this scope.
             InvalidInputError: Nothing to change, a wrong value, a merged memory, or a text that
-                another memory has.
+                another memory has, also where this one had expired.
         """
         fields: dict[str, Any] = {}
         if metadata is not None:
@@ -230,6 +230,8 @@ class Memory(MemoryReader):
 
     def restore(self, id: str, *, now: datetime | None = None) -> MemoryRecord:  # noqa: A002
         """Make a merged memory live again, beside the one it was merged into.
+
+        Where its expiry has passed meanwhile, it has none any more.
 
         Raises:
             NotFoundError: None with this id in this scope.

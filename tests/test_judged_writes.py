@@ -361,3 +361,10 @@ def test_what_was_deferred_can_be_kept(tmp_path: Path) -> None:
         assert memory.decisions({"decided_by": "restore"})[0].about
         with pytest.raises(ailake.InvalidInputError, match="wanted a merged or deferred one"):
             memory.restore(asked.id, now=NOW)
+
+
+def test_a_lake_has_one_key_of_equal_texts(tmp_path: Path) -> None:
+    rules = ailake.JudgeRules(dedupe_key=str.strip, version="mine")
+    with pytest.raises(ailake.InvalidInputError, match=r"replace it for ailake\.judge alone"):
+        ailake.connect(tmp_path / "lake", embedder="hashing:16", judge_rules=rules)
+    assert not (tmp_path / "lake").exists()

@@ -219,6 +219,16 @@ def test_a_merge_can_be_undone_and_is_not_done_again(
     assert (report.asked, report.resumed, texts(memory)) == (0, 0, {OLD, NEW})
 
 
+def test_what_a_slower_clock_undid_is_not_done_again(
+    lake: ailake.Lake, memory: ailake.Memory
+) -> None:
+    new, _ = grey(memory, OLD, NEW)
+    ReviewJob(lake, reviewer=always("merge")).run(NOW + timedelta(minutes=5))
+    memory.restore(new, now=NOW)
+    report = ReviewJob(lake, reviewer=always("merge")).run(NOW + timedelta(minutes=6))
+    assert (report.asked, report.resumed, texts(memory)) == (0, 0, {OLD, NEW})
+
+
 class DiedError(BaseException):
     """Stands for a kill: nobody catches it."""
 

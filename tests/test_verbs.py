@@ -95,6 +95,26 @@ def test_restore(memory: ailake.Memory) -> None:
         memory.restore(second.id)
 
 
+def test_what_is_restored_after_its_expiry_is_seen(memory: ailake.Memory) -> None:
+    first = memory.remember("v1", expires_at=NOW + DAY, now=NOW)
+    memory.update(first.id, text="v2", now=NOW)
+    record = memory.restore(first.id, now=NOW + 2 * DAY)
+    assert record.expires_at is None
+    assert {m.text for m in memory.list(now=NOW + 2 * DAY)} == {"v1"}
+
+
+def test_what_had_expired_is_not_brought_back_beside_what_says_the_same(
+    memory: ailake.Memory,
+) -> None:
+    gone = memory.remember("tea", expires_at=NOW + DAY, now=NOW)
+    there = memory.remember("tea", now=NOW + 2 * DAY)
+    with pytest.raises(InvalidInputError, match=f"{there.id}.*says the same already"):
+        memory.update(gone.id, expires_at=NOW + 9 * DAY, now=NOW + 2 * DAY)
+    assert memory.update(there.id, expires_at=NOW + 9 * DAY, now=NOW + 2 * DAY).id == there.id
+    (loose,) = memory.remember_many([{"text": "tea"}], judge=False, now=NOW)
+    assert memory.update(loose.id, expires_at=NOW + 9 * DAY, now=NOW + 2 * DAY).id == loose.id
+
+
 def test_no_two_live_memories_with_one_text(memory: ailake.Memory) -> None:
     tea = memory.remember("tea", now=NOW)
     coffee = memory.remember("coffee", now=NOW)

@@ -164,7 +164,8 @@ def refusal(new: MemoryItem, existing: MemoryItem, rules: JudgeRules) -> tuple[s
 def is_unapplied(answer: DecisionRecord, absorbed: MemoryRecord) -> bool:
     """Tell whether whoever recorded an answer died before it was applied.
 
-    What is absorbed is changed at the answer's instant, and where it was restored later still.
+    What is absorbed is changed at the answer's instant. Whether it was restored since is for the
+    decisions to tell: clocks may differ.
     """
     return absorbed.state is State.ACTIVE and absorbed.updated_at < answer.decided_at
 

@@ -9,7 +9,7 @@ from time import perf_counter
 from ailake import clock
 from ailake.asking import Asking, check_bounds
 from ailake.changing import Changer
-from ailake.core.decisions import KEEP, DecisionRecord, GreyPair
+from ailake.core.decisions import BY_RESTORE, KEEP, DecisionRecord, GreyPair
 from ailake.core.judge import JudgeRules
 from ailake.core.records import Decision, MemoryRecord, Scope
 from ailake.core.reviewing import (
@@ -202,10 +202,14 @@ class ReviewJob:
         where = {"about": {"ne": ""}, "decision": {"in": [Decision.MERGE, Decision.MODIFY]}}
         answers = decisions.find(self._store, (), decisions.where_decisions(where))
         known = records_of(self._store, (one.absorbed_id for one in answers if one.absorbed_id))
+        restored = decisions.where_decisions({"decided_by": BY_RESTORE})
+        undone = {one.about for one in decisions.find(self._store, (), restored)}
         left = [
             one
             for one in answers
-            if one.absorbed_id in known and is_unapplied(one, known[one.absorbed_id])
+            if one.absorbed_id in known
+            and one.id not in undone
+            and is_unapplied(one, known[one.absorbed_id])
         ]
         return sum(self._resumed(one, now) for one in left)
 
