@@ -91,7 +91,6 @@ LEASED: list[tuple[Any, str, bool]] = [(Lease, "take", True), (Lease, "give_back
 
 
 def forget(lake: ailake.Lake, now: datetime) -> object:
-    removal._AT_ONCE = 2
     return ForgetJob(lake, min_weight=0.1, scoring=ScoringPolicy.SEED).run(now)
 
 
@@ -150,6 +149,7 @@ def main(order: dict[str, Any]) -> None:
     boundaries = Boundaries(order["deadly"])
     # Who waits for the lease of a killed run shall not wait long.
     leases.SECONDS, leases.SKEW, locks._POLL_LEASE_SECONDS = 1.0, 0.0, 0.1
+    removal._AT_ONCE = 2
     options = order.get("options", {})
     for owner, name, after in [*STEPS[order["job"]], *(LEASED if options else [])]:
         setattr(owner, name, boundaries.around(getattr(owner, name), name, after=after))
