@@ -74,16 +74,28 @@ class ProviderError(AilakeError, RuntimeError):
     """A model or its server gave no usable answer, after all retries; nothing was applied.
 
     Attributes:
+        told: What the model or its server said, which may quote the question.
         usage: Tokens that were read and written in vain.
         ends_run: Every other question would meet the same, such as a refused key.
     """
 
     def __init__(
-        self, message: str, *, usage: tuple[int, int] = (0, 0), ends_run: bool = False
+        self,
+        message: str,
+        *,
+        told: str = "",
+        usage: tuple[int, int] = (0, 0),
+        ends_run: bool = False,
     ) -> None:
         super().__init__(message)
+        self.told = told
         self.usage = usage
         self.ends_run = ends_run
+
+    def __str__(self) -> str:
+        """Return the message, and what was told."""
+        message = super().__str__()
+        return f"{message}: {self.told}" if self.told else message
 
 
 class ObjectStoreError(AilakeError, OSError):

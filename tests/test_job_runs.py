@@ -3,9 +3,11 @@
 import json
 import logging
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +19,15 @@ from ailake import RecencyConfig, Scope, ScoringPolicy
 from ailake.core.job_runs import JobRun, RunStatus, error_text, figures, run_rows
 from ailake.core.records import Decision
 from ailake.core.schema import arrow_schema
-from ailake.maintenance import CompactionJob, ForgetJob, IndexJob, MaintainJob, MemoryDecayJob
+from ailake.embed import HashingEmbedder
+from ailake.maintenance import (
+    CompactionJob,
+    ForgetJob,
+    IndexJob,
+    MaintainJob,
+    MemoryDecayJob,
+    ReembedJob,
+)
 from ailake.maintenance.runs import record_skipped
 from ailake.storage.job_runs import append_run
 from ailake.storage.table import Table
@@ -175,7 +185,35 @@ def test_the_message_of_a_stranger_is_not_kept() -> None:
     assert error_text(KeyError(PRIVATE)) == "KeyError"
     assert error_text(ailake.NotFoundError(PRIVATE)) == "NotFoundError"
     assert error_text(ailake.ConflictError("x" * 900)) == f"ConflictError: {'x' * 485}"
-    assert error_text(RuntimeError("lance error")) == "RuntimeError: lance error"
+    assert error_text(OSError(28, "No space left")) == "OSError: [Errno 28] No space left"
+    for kind in (RuntimeError, OSError):
+        assert error_text(kind(PRIVATE)) == kind.__name__
+        assert error_text(raised_in("somebody.model", kind(PRIVATE))) == kind.__name__
+        told = error_text(raised_in("lance.dataset", kind("lance error")))
+        assert told == f"{kind.__name__}: lance error"
+    refused = ailake.ProviderError("openai:m: status 403", told=PRIVATE)
+    assert error_text(refused) == "ProviderError: openai:m: status 403"
+    assert str(refused) == f"openai:m: status 403: {PRIVATE}"
+
+
+def raised_in(module: str, error: Exception) -> Exception:
+    """Return an error that code of a module has raised."""
+    code = {"__name__": module, "error": error}
+    with pytest.raises(type(error)) as raised:
+        exec("raise error", code)  # noqa: S102 (whose code it is, is what counts)
+    return raised.value
+
+
+def test_what_a_model_says_of_a_memory_is_not_kept(lake: ailake.Lake) -> None:
+    class Quoting(HashingEmbedder):
+        def embed_documents(self, texts: Sequence[str]) -> Any:
+            raise RuntimeError(f"could not tokenize {texts[0]!r}")
+
+    lake.memory("a").remember(PRIVATE)
+    with pytest.raises(RuntimeError, match=PRIVATE):
+        ReembedJob(lake, embedder=Quoting(24)).run(NOW)
+    (row,) = lake.scan("job_runs").collect().to_dicts()
+    assert (row["status"], row["error"]) == ("failed", "RuntimeError")
 
 
 instants = st.datetimes(

@@ -24,10 +24,10 @@ from ailake.cli.scheduling import _told, _until_signalled
 from ailake.clock import utc_now
 from ailake.core.job_runs import RunStatus
 from ailake.core.schedule import Entry
-from ailake.maintenance import MaintainJob
+from ailake.maintenance import MaintainJob, ReembedJob
 from ailake.maintenance.runs import record_skipped
 from ailake.maintenance.schedule import ANOTHER_RUNS, STILL_RUNS, TOO_LATE, Scheduler
-from ailake.storage.locks import DECAY, JOBS, exclusive, is_held
+from ailake.storage.locks import DECAY, JOBS, REVIEW, exclusive, is_held
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 YEARLY = "0 3 1 1 *"
@@ -171,6 +171,30 @@ def test_the_lock_of_jobs_is_held_again_by_its_thread_alone(lake: ailake.Lake) -
     assert not is_held(root, JOBS)
 
 
+def test_a_review_runs_beside_the_other_jobs(lake: ailake.Lake, stopping: Stopping) -> None:
+    root = lake.store.location.root
+    with exclusive(root, JOBS):
+        due(lake, Entry("review", YEARLY)).run(stopping(1))
+    with exclusive(root, REVIEW):
+        due(lake, Entry("review", YEARLY)).run(stopping(1))
+    assert [(run.status, run.error) for run in runs(lake)] == [
+        (RunStatus.DONE, ""),
+        (RunStatus.SKIPPED, ANOTHER_RUNS),
+    ]
+
+
+def test_a_scheduler_ends_where_the_lake_has_got_another_embedder(
+    lake: ailake.Lake, stopping: Stopping
+) -> None:
+    scheduler = due(lake, Entry("maintain", YEARLY))
+    with ailake.connect(lake.uri, create=False) as other:
+        ReembedJob(other, embedder="hashing:24").run(NOW)
+    with pytest.raises(ailake.EmbedderMismatchError, match="connect again"):
+        scheduler.run(stopping(9))
+    with ailake.connect(lake.uri, create=False) as again:
+        assert runs(again)[-1].status is RunStatus.FAILED
+
+
 def test_a_schedule_that_is_wrong_is_refused_at_once(lake: ailake.Lake) -> None:
     for entries, told in [
         ([Entry("prune", YEARLY, options={"min_weight": 2.0})], r"jobs\.prune\.min_weight: got 2"),
@@ -183,6 +207,11 @@ def test_a_schedule_that_is_wrong_is_refused_at_once(lake: ailake.Lake) -> None:
         with pytest.raises(ailake.InvalidInputError, match=told):
             Scheduler(lake, entries)
     assert runs(lake) == []
+    # What is later than any date.
+    with pytest.raises(ailake.InvalidInputError, match=r"jobs\.decay\.jitter.* \(a year\)"):
+        Entry("decay", YEARLY, jitter=10**14)
+    with pytest.raises(ailake.InvalidInputError, match=r"jobs\.decay\.grace.* \(a year\)"):
+        Entry("decay", YEARLY, grace=10**14)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -227,7 +256,10 @@ def test_schedule_show(
     code, told = ailake_says(monkeypatch, capsys, "schedule", "show", "--count", "1", *at)
     assert "maintain" in told
     assert "2026-02-01 03:00" in told
+    latin = tmp_path / "latin.toml"
+    latin.write_bytes("# täglich".encode("latin-1"))
     for wrong, message in [
+        (["--file", str(latin)], "wanted a file in UTF-8"),
         (["--file", str(file), "--job", "decay=0 3 * * *"], "wanted one of them"),
         (["--file", "nothing.toml"], "wanted an existing TOML file"),
         (["--job", "nothing=0 3 * * *"], "got 'nothing'"),

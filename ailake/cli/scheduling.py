@@ -99,7 +99,11 @@ def _entries(file: Path | None, flags: list[str] | None) -> "tuple[Entry, ...]":
         return DEFAULT
     if not file.is_file():
         raise InvalidInputError.of("--file", got=str(file), wanted="an existing TOML file")
-    return schedule_from_toml(file.read_text(encoding="utf-8"), jobs=parameters())
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError.of("--file", got=str(file), wanted="a file in UTF-8") from error
+    return schedule_from_toml(text, jobs=parameters())
 
 
 @contextmanager

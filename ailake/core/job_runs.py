@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -13,7 +14,7 @@ import pyarrow as pa
 from ailake.core.records import Scope
 from ailake.core.rows import nanoseconds
 from ailake.core.schema import arrow_schema, table_spec
-from ailake.errors import AilakeError, InvalidInputError, NotFoundError
+from ailake.errors import AilakeError, InvalidInputError, NotFoundError, ProviderError
 
 COLUMNS = tuple(column.name for column in table_spec("job_runs").columns)
 
@@ -21,6 +22,9 @@ COLUMNS = tuple(column.name for column in table_spec("job_runs").columns)
 _NAMES = frozenset({"table", "kind"})
 _MOST_ERROR = 500
 _LEFT_OUT = object()
+
+# Where the engine's errors come from: its packages, and what calls its compiled parts.
+_ENGINE = ("lance.", "lancedb.", "pyarrow.", "ailake.storage.", "ailake.maintenance.")
 
 
 class RunStatus(StrEnum):
@@ -136,12 +140,28 @@ def error_text(error: BaseException) -> str:
     """Return an error's kind and message, at most 500 characters.
 
     Only the kind where it may quote a memory: where it shows a value that was given, or where
-    neither this package, the system nor the engine has raised it, but a model, for example.
+    neither this package, the system nor the engine has raised it, but a model, for example. Of a
+    provider's it is the message without what the provider said.
     """
     kind = type(error).__name__
-    is_quoting = isinstance(error, InvalidInputError | NotFoundError)
-    is_known = isinstance(error, AilakeError | OSError) or type(error) is RuntimeError
-    return f"{kind}: {error}"[:_MOST_ERROR] if is_known and not is_quoting else kind
+    if isinstance(error, ProviderError):
+        return f"{kind}: {error.args[0]}"[:_MOST_ERROR]
+    return f"{kind}: {error}"[:_MOST_ERROR] if _quotes_nothing(error) else kind
+
+
+def _quotes_nothing(error: BaseException) -> bool:
+    if isinstance(error, AilakeError):
+        return not isinstance(error, InvalidInputError | NotFoundError)
+    if isinstance(error, OSError) and error.errno is not None:
+        return True
+    return type(error) in {OSError, RuntimeError} and _is_of_the_engine(error)
+
+
+def _is_of_the_engine(error: BaseException) -> bool:
+    """Tell it by who has raised it, or called what has no Python frame."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    raised_in = frames[-1].f_globals.get("__name__", "") if frames else ""
+    return f"{raised_in}.".startswith(_ENGINE)
 
 
 def run_rows(runs: Sequence[JobRun], *, dim: int, embedder_id: str) -> pa.Table:

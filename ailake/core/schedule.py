@@ -42,6 +42,7 @@ class Parameter:
 
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 _SECONDS = Parameter(int)
+_MOST_SECONDS = 366 * 86_400
 
 Parameters = Mapping[str, Parameter]
 
@@ -73,8 +74,8 @@ class Entry:
         cron_fields(self.cron, name=f"{key}.cron")
         for name, least in (("jitter", 0), ("grace", 1)):
             seconds = getattr(self, name)
-            if _SECONDS.check(seconds, name=f"{key}.{name}") < least:
-                wanted = f"seconds from {least} on"
+            if not least <= _SECONDS.check(seconds, name=f"{key}.{name}") <= _MOST_SECONDS:
+                wanted = f"seconds from {least} to {_MOST_SECONDS} (a year)"
                 raise InvalidInputError.of(f"{key}.{name}", got=seconds, wanted=wanted)
 
     @classmethod

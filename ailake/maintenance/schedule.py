@@ -12,17 +12,20 @@ from ailake import clock
 from ailake.core.cron import cron_fields
 from ailake.core.instants import as_utc
 from ailake.core.schedule import DEFAULT, Entry
-from ailake.errors import InvalidInputError, MissingExtraError
+from ailake.errors import EmbedderMismatchError, InvalidInputError, MissingExtraError
 from ailake.lake import Lake
 from ailake.maintenance.registry import RunnableJob, make_job
 from ailake.maintenance.runs import record_skipped
-from ailake.storage.locks import JOBS, LockedError, exclusive
+from ailake.storage.locks import JOBS, REVIEW, VERIFY, LockedError, exclusive
 
 if TYPE_CHECKING:
     from apscheduler.schedulers.background import BackgroundScheduler
 
 ANOTHER_RUNS = "another process is running a job of this lake"
 STILL_RUNS = "the run before has not ended"
+# These ask a model, for hours perhaps: the others don't wait for them.
+_OWN_LOCKS = {"review": REVIEW, "verify-facts": VERIFY}
+
 TOO_LATE = "its time was missed by more than its grace"
 
 
@@ -53,8 +56,9 @@ class Scheduler:
 
     A job that fails is logged, recorded in ``job_runs`` and does not keep the others from
     running. A job is recorded as skipped, and waits for its next time, where another process is
-    running a job of the lake, where its own run before has not ended, and where it would begin
-    later than its grace. What was due while no scheduler ran is not made up for.
+    running a job of the lake (for ``review`` and ``verify-facts``: the same one), where its own run
+    before has not ended, and where it would begin later than its grace. What was due while no
+    scheduler ran is not made up for.
 
     Args:
         lake: The lake; it stays open for as long as the scheduler runs.
@@ -77,12 +81,17 @@ class Scheduler:
         self._triggers = {one.job: _trigger(one) for one in self._entries}
         # Refuses what never comes: the library would drop it.
         upcoming(self._entries)
+        self._outlived: EmbedderMismatchError | None = None
 
     def run(self, stop: Event) -> None:
         """Run until ``stop`` is set; a job that is running then is waited for.
 
         Args:
             stop: Set it from anywhere, such as a handler of signals.
+
+        Raises:
+            EmbedderMismatchError: The lake was switched over to another embedder meanwhile, which
+                no job of this handle can do without: connect again.
         """
         scheduler = _scheduler()
         for entry in self._entries:
@@ -102,17 +111,25 @@ class Scheduler:
         finally:
             stop.set()
             scheduler.shutdown(wait=True)
+        if self._outlived is not None:
+            raise self._outlived
 
     def _run_due(self, job: RunnableJob, name: str, stop: Event) -> None:
         if stop.is_set():
             return
         with ExitStack() as held:
             try:
-                held.enter_context(exclusive(self._store.place, JOBS, wait=False))
+                lock = _OWN_LOCKS.get(name, JOBS)
+                held.enter_context(exclusive(self._store.place, lock, wait=False))
             except LockedError:
                 record_skipped(self._store, name, job.options, why=ANOTHER_RUNS)
                 return
-            job.run()
+            try:
+                job.run()
+            except EmbedderMismatchError as error:
+                self._outlived = error
+                stop.set()
+                raise
 
     def _on_skipped(self, event: Any) -> None:
         from apscheduler.events import EVENT_JOB_MISSED  # noqa: PLC0415 (an extra)

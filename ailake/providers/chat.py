@@ -120,8 +120,8 @@ class ChatModel:
             except MalformedError as error:
                 problem = str(error)
         raise ProviderError(
-            f"{self.id}: no answer of the wanted shape in {self._attempts} attempts; the last: "
-            f"{problem}",
+            f"{self.id}: no answer of the wanted shape in {self._attempts} attempts; the last",
+            told=problem,
             usage=(usage.input_tokens, usage.output_tokens),
         )
 
@@ -143,7 +143,7 @@ class ChatModel:
         except APIStatusError as error:
             raise self._refusal(error, used) from error
         except APIConnectionError as error:
-            raise ProviderError(f"{self.id}: {error}", usage=used) from error
+            raise ProviderError(self.id, told=str(error), usage=used) from error
         return str(response.http_response.text)
 
     def _refusal(self, error: "APIStatusError", used: tuple[int, int]) -> ProviderError:
@@ -151,7 +151,8 @@ class ChatModel:
         # Some servers repeat the key that they refuse.
         told = shorten(error.message, limit=300).replace(self._key, "…")
         is_final = status not in _OF_THE_QUESTION and status < 500
-        return ProviderError(f"{self.id}: status {status}: {told}", usage=used, ends_run=is_final)
+        message = f"{self.id}: status {status}"
+        return ProviderError(message, told=told, usage=used, ends_run=is_final)
 
 
 def _check_seconds(timeout: object) -> None:

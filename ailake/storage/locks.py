@@ -35,9 +35,10 @@ FOLDER = leases.FOLDER
 
 _POLL_SECONDS = 0.005
 
-# Lakes whose lock of jobs this thread holds: the jobs of a pass, and what a scheduler runs, take it
-# again within.
-_jobs_held: ContextVar[frozenset[str]] = ContextVar("_jobs_held", default=frozenset())
+# What jobs hold, and which of it this thread holds: the jobs of a pass, and what a scheduler runs,
+# take it again within.
+_HELD_AGAIN = {JOBS, REVIEW, VERIFY}
+_held: ContextVar[frozenset[tuple[str, str]]] = ContextVar("_held", default=frozenset())
 
 # Each look at a lease is a request or two.
 _POLL_LEASE_SECONDS = 2.0
@@ -51,7 +52,7 @@ class LockedError(Exception):
 def exclusive(root: Path | ObjectStore | None, name: str, *, wait: bool = True) -> Iterator[None]:
     """Hold the lake's lock ``name``, waiting for it.
 
-    Who holds the lock of jobs holds it again within, in the same thread; no other one. On an
+    Who holds a lock of jobs holds it again within, in the same thread; no other one. On an
     object store each commit of this thread is preceded by a look at the lease: where it was lost,
     that is a ConflictError.
 
@@ -67,21 +68,22 @@ def exclusive(root: Path | ObjectStore | None, name: str, *, wait: bool = True) 
         ObjectStoreError: The store could not be reached, or refused, within the block too.
     """
     place = root.uri if isinstance(root, ObjectStore) else str(root)
-    if root is None or (name == JOBS and place in _jobs_held.get()):
+    own = (name, place)
+    if root is None or own in _held.get():
         yield
         return
-    held = (
+    lock = (
         _leased(root, name, wait=wait)
         if isinstance(root, ObjectStore)
         else _locked(root, name, wait=wait)
     )
-    with held:
-        token = _jobs_held.set(_jobs_held.get() | {place}) if name == JOBS else None
+    with lock:
+        token = _held.set(_held.get() | {own}) if name in _HELD_AGAIN else None
         try:
             yield
         finally:
             if token is not None:
-                _jobs_held.reset(token)
+                _held.reset(token)
 
 
 @contextmanager
