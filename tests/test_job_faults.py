@@ -48,7 +48,7 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "base"
 
 
-def run(lake: Path, job: str, deadly: int | None) -> int | None:
+def run(lake: Path, job: str, deadly: int | str | None) -> int | None:
     """Run the job; return its boundaries, None where it was killed."""
     count = lake.parent / "count"
     now = NOW if job == "forget" else utc_now() + DAY
@@ -135,3 +135,18 @@ def test_compaction_is_completed_by_the_next_run(base: Path) -> None:
         assert len(completed["fragments"]) < len(before["fragments"]) / 2
     # Some were killed before the first commit, some after the last, some in between.
     assert len(shapes) > 2
+
+
+def test_decay_is_completed_by_the_next_run(base: Path) -> None:
+    before = state(base)
+    for step in ("_written", "guard", "mark_folded", "done"):
+        folder = base.parent / f"killed {step}"
+        shutil.copytree(base, folder)
+        run(folder, "decay", step)
+        killed = state(folder)
+        run(folder, "decay", None)
+        for found in (killed, state(folder)):
+            same = ("records", "rows", "passages", "broken")
+            assert {name: found[name] for name in same} == {name: before[name] for name in same}
+        with ailake.connect(folder, judge_rules=KEEP) as lake:
+            assert lake.stats().pending_accesses == 0

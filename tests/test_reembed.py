@@ -157,12 +157,16 @@ def test_what_was_embedded_is_not_embedded_again(uri: Path) -> None:
     with connect(uri) as lake:
         found = [(hit.id, hit.score) for hit in lake.memory("a").recall("tea", now=NOW)]
         planned = ReembedJob(lake, embedder=failing).run(NOW, dry_run=True)
-        assert (planned.rows, planned.embedded, planned.dim_after) == (6, 0, 24)
+        assert (planned.rows, planned.dim_after, failing.texts) == (6, 24, [])
         with pytest.raises(OSError, match="the model is gone"):
             ReembedJob(lake, embedder=failing, batch_size=1).run(NOW)
         # All goes on with the old vectors.
         assert [(hit.id, hit.score) for hit in lake.memory("a").recall("tea", now=NOW)] == found
         again = Counting()
+        # A look for another one's sake removes nothing.
+        assert ReembedJob(lake, embedder="hashing:8").run(NOW, dry_run=True).embedded >= 6
+        left = ReembedJob(lake, embedder=again).run(NOW, dry_run=True).embedded
+        assert (left, again.texts) == (planned.embedded - 5, [])
         report = ReembedJob(lake, embedder=again, batch_size=2).run(NOW)
     assert len(failing.texts) == 5
     assert report.embedded == len(again.texts) == 9 - 5
@@ -272,7 +276,8 @@ def test_what_was_logged_before_and_stored_after_the_switch(
             (hit,) = lake.memory("a").recall(late, where={"chunk_id": "late"}, now=NOW)
             assert hit.distance == 1.0
             monkeypatch.undo()
-            assert ReembedJob(lake, embedder=Counting(16, window=50)).run(NOW).mended == 1
+            job = ReembedJob(lake, embedder=Counting(16, window=50))
+            assert job.run(NOW, dry_run=True).mended == job.run(NOW).mended == 1
         wanted = HashingEmbedder(16).embed_documents([late])[0].astype(np.float16)
         assert np.array_equal(vectors(lake)["late "], wanted)
         assert "late 0" in vectors(lake, "passages")

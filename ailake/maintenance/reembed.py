@@ -21,7 +21,14 @@ from ailake.progress import progress_bar
 from ailake.storage.executing import Executor
 from ailake.storage.identity import EmbedderIdentity
 from ailake.storage.locks import JOBS, exclusive
-from ailake.storage.reembedding import Progress, mend, stage_ahead, switch
+from ailake.storage.reembedding import (
+    Progress,
+    count_lacking,
+    count_missing,
+    mend,
+    stage_ahead,
+    switch,
+)
 from ailake.storage.staging import Staging, remove_staged
 
 
@@ -134,7 +141,9 @@ class ReembedJob:
         store.check_embedder()
         version, rows = store.episodic.version, store.episodic.snapshot().count_rows()
         done, mended = Progress(lambda _: None), 0
-        if not dry_run:
+        if dry_run:
+            mended, done.embedded = self._counted()
+        else:
             with (
                 exclusive(store.place, JOBS),
                 progress_bar("embedding", total=rows, shown=progress) as done.advance,
@@ -154,6 +163,14 @@ class ReembedJob:
             seconds=perf_counter() - started,
             dry_run=dry_run,
         )
+
+    def _counted(self) -> tuple[int, int]:
+        """Return how many memories lack a vector of the lake's embedder, and texts to embed."""
+        store, dataset = self._store, self._store.episodic.snapshot()
+        if self._identity == store.embedder:
+            return count_lacking(dataset, self._identity, self._how)
+        staging = Staging(store.location, store.episodic.storage_options, self._identity)
+        return 0, count_missing(dataset, staging, self._how)
 
     def _apply(self, progress: Progress) -> int:
         store, since = self._store, 0

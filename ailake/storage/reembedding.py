@@ -23,7 +23,7 @@ from ailake.storage.locks import DECAY, exclusive
 from ailake.storage.memories import scope_of
 from ailake.storage.rebuilding import rebuild_own
 from ailake.storage.retries import reading_again
-from ailake.storage.staging import Staging
+from ailake.storage.staging import Staging, digests_of
 from ailake.storage.switching import EMBEDDED, finish_switch, stage_passages, switch_vectors
 from ailake.storage.vectors import vector_index
 
@@ -114,6 +114,23 @@ def _missing(
     yield list(found), looked_at
 
 
+def count_missing(dataset: lance.LanceDataset, staging: Staging, how: Embedding) -> int:
+    """Return how many texts of one version have no vector yet, each counted once."""
+    missing: set[bytes] = set()
+    for rows in _rows(dataset, EMBEDDED):
+        texts = [text for draft in drafts_of(rows) for text in _texts(draft, how)]
+        missing.update(digests_of(staging.missing(texts)).to_pylist())
+    return len(missing)
+
+
+def count_lacking(
+    dataset: lance.LanceDataset, identity: EmbedderIdentity, how: Embedding
+) -> tuple[int, int]:
+    """Return how many memories have zeros for a vector, and of how many texts they are."""
+    drafts = [draft for rows in _lacking(dataset, identity) for draft in drafts_of(rows)]
+    return len(drafts), sum(len(_texts(draft, how)) for draft in drafts)
+
+
 def stage_ahead(
     store: "Store",
     staging: Staging,
@@ -185,14 +202,20 @@ def mend(
     """
     mended = 0
     with committing(store):
-        dataset = store.episodic.snapshot()
         newer = f"_row_created_at_version > {since:d}"
-        for rows in _rows(dataset, tuple(dataset.schema.names), where=newer):
-            lacking = rows.filter(pa.array(are_to_be_embedded(rows[COLUMN], identity.dim)))
-            if lacking.num_rows:
-                _mend(store, identity, how, lacking, progress=progress)
-                mended += lacking.num_rows
+        for rows in _lacking(store.episodic.snapshot(), identity, where=newer):
+            _mend(store, identity, how, rows, progress=progress)
+            mended += rows.num_rows
     return mended
+
+
+def _lacking(
+    dataset: lance.LanceDataset, identity: EmbedderIdentity, *, where: str | None = None
+) -> Iterator[pa.Table]:
+    for rows in _rows(dataset, tuple(dataset.schema.names), where=where):
+        lacking = rows.filter(pa.array(are_to_be_embedded(rows[COLUMN], identity.dim)))
+        if lacking.num_rows:
+            yield lacking
 
 
 def _mend(

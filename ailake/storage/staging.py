@@ -90,7 +90,7 @@ class EmbedWork:
 class Staging:
     """The vectors that one embedder has made so far.
 
-    What another embedder has left there is removed.
+    What another embedder has left there is removed by the first who writes.
 
     Args:
         location: The lake's.
@@ -112,10 +112,11 @@ class Staging:
             [("digest", _DIGEST), ("vector", pa.list_(pa.float16(), identity.dim))],
             metadata=identity.metadata(),
         )
+        self._location = location
         self._dataset = existing(self._uri, storage_options)
+        self._is_of_another = False
         if self._dataset is not None and named_in(self._dataset.schema) != self._named:
-            remove_staged(location, storage_options)
-            self._dataset = None
+            self._dataset, self._is_of_another = None, True
         self._known = self._read()
 
     @property
@@ -138,6 +139,9 @@ class Staging:
     def work(self, embed: Embed) -> EmbedWork:
         """Return what makes rows for ``add``."""
         options = self._options or None
+        if self._is_of_another:
+            remove_staged(self._location, self._options)
+            self._is_of_another = False
         if self._dataset is None:
             empty = self._schema.empty_table()
             self._dataset = lance.write_dataset(empty, self._uri, storage_options=options)
