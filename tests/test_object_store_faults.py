@@ -1,6 +1,6 @@
 """On an object store: jobs that are killed at every kind of step, and many writers at once.
 
-The job is tests/killed_job.py; tests/test_job_faults.py has every single step of it in a folder.
+The job is tests/killed_job.py; tests/test_job_faults.py has more of their steps, in a folder.
 """
 
 import json
@@ -18,6 +18,8 @@ import pyarrow as pa
 import pytest
 from ended import ending
 from kept import KEEP
+from killed_job import STEPS
+from leftovers import holding
 
 import ailake
 from ailake.clock import utc_now
@@ -32,6 +34,7 @@ pytestmark = pytest.mark.slow
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
 SCRIPT = Path(__file__).parent / "killed_job.py"
+CANARY = "q7f3a9b2c4d5e6f708192a3b4"
 LONG = " ".join(f"Sentence number {n} is about tea." for n in range(60))
 
 WRITER = """
@@ -136,7 +139,8 @@ def test_jobs_that_are_killed_again_and_again(
 
 
 INSTANTS = {
-    "decay": utc_now() + DAY, "forget": NOW, "compact": utc_now() + DAY, "index": NOW
+    "decay": utc_now() + DAY, "forget": NOW, "compact": utc_now() + DAY, "index": NOW,
+    "purge": NOW, "reembed": NOW,
 }  # fmt: skip
 
 # What can be seen of a job that was completed.
@@ -146,6 +150,67 @@ DONE: dict[str, Callable[[ailake.Lake], bool]] = {
     "compact": lambda lake: len(lake.versions("episodic")) < 5,
     "index": lambda lake: vector_index(lake.store.episodic.snapshot()) is not None,
 }
+
+
+def small(options: dict[str, str], uri: str) -> None:
+    """Make a lake of three memories, one of them long, one to be purged, which a tag holds."""
+    with ailake.connect(
+        uri, embedder="hashing:16", storage_options=options, judge_rules=KEEP
+    ) as lake:
+        memory = lake.memory("a")
+        items = [{"text": "tea", "id": "tea"}, {"text": LONG, "id": "long"}]
+        memory.remember_many([*items, {"text": CANARY, "id": "gone"}], now=NOW)
+        lake.tag("held")
+
+
+@pytest.mark.usefixtures("brief")
+def test_a_purge_that_is_killed_again_and_again(s3: dict[str, str], tmp_path: Path) -> None:
+    uri, needles = "s3://lakes/faults/purge", {"canary": CANARY.encode()}
+    small(s3, uri)
+    there = []
+    for step in STEPS["purge"]:
+        kill(s3, uri, "purge", step[1])
+        with ailake.connect(uri, storage_options=s3, judge_rules=KEEP) as lake:
+            names = {one.id for one in lake.memory("a").list(now=NOW)}
+            assert {"tea", "long"} <= names <= {"tea", "long", "gone"}
+            assert [*lake.verify(now=NOW), *lake.ledger().verify()] == []
+            there.append("gone" in names)
+    # Never back once it was away.
+    assert there == sorted(there, reverse=True)
+    assert set(there) == {True, False}
+    with ailake.connect(uri, storage_options=s3, judge_rules=KEEP) as lake:
+        killed_job.JOBS["purge"](lake, NOW)
+        assert not any(holding(lake, needles, tmp_path).values())
+        assert lake.tags() == []
+        assert [*lake.verify(now=NOW), *lake.ledger().verify()] == []
+
+
+@pytest.mark.usefixtures("brief")
+@pytest.mark.parametrize(
+    "steps",
+    [
+        # The last of each is behind the switch, which whoever opens the lake next completes.
+        ["add", "switch_vectors", "rewrite_columns", "finish_switch"],
+        ["_put_passages"],
+        ["_name_embedder"],
+        ["mend"],
+    ],
+)
+def test_a_reembedding_that_is_killed_again_and_again(s3: dict[str, str], steps: list[str]) -> None:
+    uri = f"s3://lakes/faults/reembed{len(steps)}{steps[0]}"
+    small(s3, uri)
+    for step in steps:
+        kill(s3, uri, "reembed", step)
+        with ailake.connect(uri, storage_options=s3, judge_rules=KEEP) as lake:
+            assert lake.embedder_id.endswith("-24" if step == steps[-1] else "-16")
+            memory = lake.memory("a")
+            assert {one.id for one in memory.list(now=NOW)} == {"tea", "long", "gone"}
+            assert memory.recall("tea", limit=1, touch=False, now=NOW)[0].id == "tea"
+    with ailake.connect(uri, storage_options=s3, judge_rules=KEEP) as lake:
+        killed_job.JOBS["reembed"](lake, NOW)
+        hit = lake.memory("a").recall("Sentence number 39 is about tea.", limit=1, now=NOW)[0]
+        assert (hit.id, "39" in (hit.passage or "")) == ("long", True)
+        assert [*lake.verify(now=NOW), *lake.ledger().verify()] == []
 
 
 @pytest.mark.usefixtures("brief")
