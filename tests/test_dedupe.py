@@ -38,6 +38,7 @@ SAME = [
     ("アナ は 行った", "アナは行った"),
     ("안나는 갔다.", "안나는  갔다"),
     ("वह गया है।", "वह गया है"),
+    ("Η Άννα είναι γιατρός.", "Η Άννα είναι γιατρός"),
 ]
 
 DIFFERENT = [
@@ -108,6 +109,10 @@ DIFFERENT = [
     ("!important", "important"),
     ("(Ana) left", "Ana left"),
     ("Groceries:", "Groceries"),
+    # A semicolon asks in Greek, and so does U+037E.
+    ("Η Άννα είναι γιατρός;", "Η Άννα είναι γιατρός"),
+    ("Η Άννα είναι γιατρός\u037e", "Η Άννα είναι γιατρός"),
+    ("Ti kaneis\u037e", "Ti kaneis"),
 ]
 
 

@@ -34,6 +34,9 @@ _KEPT_FORMS = ("<super>", "<sub>", "<circle>")
 
 # A question is not a statement and a colon announces something: ? and : are not dropped.
 _FINAL_MARKS = frozenset(".,;。、।")
+# In Greek it asks. U+037E is the same mark, which NFKC writes as a semicolon.
+_GREEK_ASKING = "\u037e"
+_GREEK = re.compile("[\u0370-\u037d\u037f-\u03ff\u1f00-\u1fff]")
 _CLOSING = frozenset(")]\"'")
 
 
@@ -53,7 +56,13 @@ def dedupe_key(text: str) -> str:
     # The looks come before and after: NFKC makes new hyphens, and may join what they kept apart.
     shown = _close_up(_one_space(text.translate(_LOOKS)))
     folded = _compatible(_compatible(shown).casefold())
-    return _without_final_mark(_close_up(_one_space(folded.translate(_LOOKS))))
+    key = _close_up(_one_space(folded.translate(_LOOKS)))
+    return key if key.endswith(";") and asks_in_greek(text) else _without_final_mark(key)
+
+
+def asks_in_greek(text: str) -> bool:
+    """Tell whether a text's semicolons are question marks, as they are in Greek."""
+    return _GREEK_ASKING in text or _GREEK.search(text) is not None
 
 
 def dedupe_digest(key: str) -> str:

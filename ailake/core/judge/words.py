@@ -21,8 +21,11 @@ _LOOKS = str.maketrans(
         **dict.fromkeys("“”„‟«»「」『』", '"'),
         "\u2212": "-",
         "\u200b": "",
+        "\u037e": "?",
     }
 )
+# In Greek a semicolon asks; one letter alone may be a symbol in another language.
+_ASKING_IN_GREEK = re.compile("(?<=[\u0370-\u03ff\u1f00-\u1fff]{2});")
 _IS = r"\b(he|she|it|that|this|there|here|what|who|where|how|when)'s\b"
 # What a text must have to hold the contraction, the contraction, and what it stands for.
 _CONTRACTIONS = (
@@ -46,7 +49,7 @@ def plain(text: str) -> str:
     """Return the text in lower case, NFKC, simplified characters, English without contractions."""
     folded = normalize("NFKC", text.translate(_LOOKS)).casefold().translate(_LOOKS)
     if not folded.isascii():
-        folded = folded.translate(_simplified())
+        folded = _ASKING_IN_GREEK.sub("?", folded.translate(_simplified()))
     for part, pattern, full in _CONTRACTIONS:
         if part in folded:
             folded = pattern.sub(full, folded)
