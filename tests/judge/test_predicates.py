@@ -145,6 +145,12 @@ def test_no_states(text: str) -> None:
         ("5 公里", "5 km"),
         ("no numbers", "none at all"),
         ("兩隻貓", "两只猫"),
+        (f"第{'0' * 5_000}7天", "第7天"),
+        (f"{'0' * 5_000}7th", "7th"),
+        (f"编号{'二' * 5_000}", f"编号{'2' * 5_000}"),
+        ("٣rd", "3rd"),
+        ("one hundred hundred", "10000"),
+        ("1.50 kg, 100", "1500 g, 100.0"),
     ],
 )
 def test_same_numbers(one: str, other: str) -> None:
@@ -175,6 +181,12 @@ def test_same_numbers(one: str, other: str) -> None:
         ("3点半", "4点半"),
         ("第三次", "3次"),
         ("10:30", "1030"),
+        # Python reads no int of more than 4,300 digits, and a Decimal is rounded to 28.
+        (f"第{'7' * 5_000}天", f"第{'7' * 4_999}8天"),
+        (f"编号{'二' * 5_000}", f"编号{'二' * 4_999}三"),
+        (f"one{' hundred' * 2_500}", f"one{' hundred' * 2_501}"),
+        (f"{'7' * 30}1", f"{'7' * 30}2"),
+        (f"{'7' * 30}1 kg", f"{'7' * 30}2 kg"),
     ],
 )
 def test_other_numbers(one: str, other: str) -> None:
@@ -246,3 +258,15 @@ def test_rules_are_symmetric_and_never_fail(one: str, other: str) -> None:
 def test_a_number_is_itself_however_it_is_grouped(number: int) -> None:
     assert same_numbers(f"{number:,} cats", f"{number} cats")
     assert not same_numbers(f"{number} cats", f"{number + 1} cats")
+
+
+# Each made the time of a rule grow with the square of the length, or faster.
+LENGTH = 200_000
+
+
+@pytest.mark.parametrize("text", ["1" * LENGTH, f"5{' ' * LENGTH}-x", "一" * LENGTH, "1 " * LENGTH])
+def test_long_texts_of_numbers_are_read_in_time(text: str) -> None:
+    assert same_numbers(text, text)
+    assert not has_absolute_timestamp(text)
+    assert not has_temporal_state(text)
+    assert same_negations(text, text)

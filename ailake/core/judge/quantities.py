@@ -2,9 +2,10 @@
 
 import re
 from collections import Counter
-from decimal import Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from functools import cache
 from typing import Any
+from unicodedata import decimal
 
 from ailake.core.judge.hints import is_without, needles
 from ailake.core.judge.lexicon import lexicon, phrases
@@ -19,6 +20,9 @@ _CLOCK = re.compile(
 _ORDINAL = re.compile(r"(?<![\w.])(\d+)(?:st|nd|rd|th)(?![a-z])|第\s*(\d+)")
 _HUNDREDTHS = re.compile(r"百分之\s*([\d.]+)")
 
+# The default context rounds to 28 digits: two long numbers would become one.
+_EXACTLY = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+
 
 def quantities_of(text: str) -> Quantities:
     """Return the quantities of a plain text as a sorted multiset.
@@ -30,7 +34,7 @@ def quantities_of(text: str) -> Quantities:
         return ()
     found: Counter[str] = Counter()
     rest = _CLOCK.sub(lambda match: _keep(found, _clock(match)), _digits_of_words(text))
-    rest = _ORDINAL.sub(lambda match: _keep(found, f"#{int(match[1] or match[2])}"), rest)
+    rest = _ORDINAL.sub(lambda match: _keep(found, f"#{_digits(match[1] or match[2])}"), rest)
     rest = _HUNDREDTHS.sub(r" \1% ", rest)
     rest = _counted().sub(lambda match: _keep(found, _quantity(match)), rest)
     others = lexicon("quantities")["others"]
@@ -51,6 +55,12 @@ def _keep(found: Counter[str], quantity: str) -> str:
     return " "
 
 
+def _digits(number: str) -> str:
+    """Return a whole number without leading zeros; ``int`` refuses more than 4,300 digits."""
+    ascii_digits = number if number.isascii() else "".join(str(decimal(one)) for one in number)
+    return ascii_digits.lstrip("0") or "0"
+
+
 def _clock(match: re.Match[str]) -> str:
     if match["h"]:
         return f"{int(match['h'])}:{match['m']}"
@@ -67,7 +77,15 @@ def _quantity(match: re.Match[str]) -> str:
         factor = Decimal(scale)
     if match["scale"]:
         factor *= _scales()[match["scale"]]
-    return f"{(value * factor).normalize():f} {unit}".strip()
+    product = _EXACTLY.multiply(value, factor)
+    return f"{_trimmed(f'{product:f}')} {unit}".strip()
+
+
+def _trimmed(number: str) -> str:
+    """Return a number without zeros that say nothing: 1.50 is 1.5."""
+    if "." in number:
+        number = number.rstrip("0").rstrip(".")
+    return number
 
 
 @cache
@@ -76,7 +94,7 @@ def _counted() -> re.Pattern[str]:
     units = phrases(lexicon("quantities")["units"])
     return re.compile(
         rf"(?P<money>[$€£¥])?\s?(?P<value>{_DIGITS})\s*(?P<scale>(?:{scales})(?![a-z]))?"
-        rf"(?:\s*-?\s*(?P<unit>{units}))?"
+        rf"(?:\s*+(?:-\s*+)?(?P<unit>{units}))?"
     )
 
 
@@ -111,7 +129,7 @@ def _english() -> re.Pattern[str]:
     return re.compile(rf"{unit}(?:(?:\s+and)?[\s-]+(?:{unit}|{scale}))*|(?<=a )(?<!\w)(?:{scale})")
 
 
-def _english_value(text: str) -> int:
+def _english_value(text: str) -> str:
     words = lexicon("quantities")
     total, part = 0, 0
     for word in re.findall("[a-z]+", text):
@@ -123,7 +141,8 @@ def _english_value(text: str) -> int:
                 part = max(part, 1) * scale
             else:
                 total, part = total + max(part, 1) * scale, 0
-    return total + part
+    # Not by str, which refuses long ones: "hundred" may be said a thousand times.
+    return f"{Decimal(total + part):f}"
 
 
 @cache
@@ -144,9 +163,9 @@ def _chinese_digits(match: re.Match[str], words: dict[str, Any]) -> str:
     return f"{match['before'] or ' '}{_chinese_value(number, words)}"
 
 
-def _chinese_value(text: str, words: dict[str, Any]) -> int:
+def _chinese_value(text: str, words: dict[str, Any]) -> str:
     if not set(text) & set(words["scales"]):
-        return int("".join(str(words["digits"][sign]) for sign in text))
+        return _digits("".join(str(words["digits"][sign]) for sign in text))
     total, section, digit = 0, 0, 0
     for sign in text:
         if sign in words["digits"]:
@@ -159,4 +178,4 @@ def _chinese_value(text: str, words: dict[str, Any]) -> int:
             total += max(section + digit, 1) * scale
             section = 0
         digit = 0
-    return total + section + digit
+    return str(total + section + digit)
