@@ -1,14 +1,23 @@
 """Facts of forgotten memories: gone, while what others said of the same stays or comes back."""
 
 import shutil
+import sys
+from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from asserted import HOUR, NOW, at, works, year
 
 import ailake
-from ailake import EntityRef, InvalidInputError
+from ailake import EntityRef, FactTriple, InvalidInputError, Scope
+from ailake.core.fact_versions import FactKey, StoredVersion
+from ailake.core.forgetting import forgotten
+from ailake.core.superseding import KeyPlanner
 from ailake.storage import fact_removal
+
+if TYPE_CHECKING:
+    from ailake.core.assertions import Assertion
 
 
 @pytest.fixture
@@ -191,3 +200,37 @@ def test_a_call_that_is_tried_again_counts_once(lake: ailake.Lake, facts: ailake
     assert [entry.assertions for entry in facts.history("Ana", "works_at")] == [3]
     facts.assert_([works("A", 2011)], now=NOW + HOUR)
     assert [entry.assertions for entry in facts.history("Ana", "works_at")] == [4]
+
+
+def calls_to_forget_one_of(count: int) -> int:
+    """Return how many functions are called to forget who said the first of many status changes."""
+    server, status = EntityRef("concept", "server"), [EntityRef("concept", s) for s in "abcde"]
+    key = FactKey(Scope("ana-bot"), server.id, "status")
+    versions: dict[str, StoredVersion] = {}
+    said: list[Assertion] = []
+    for day in range(count):
+        planner = KeyPlanner(key, list(versions.values()), now=NOW + day * HOUR)
+        new, source = status[day % 5], "" if day else "m1"
+        valid_from = year(2020) + timedelta(days=day)
+        planner.take(FactTriple(server, "status", new, valid_from, None, source), new.id)
+        plan = planner.plan()
+        versions |= {one.version_id: one for one in (*plan.retired, *plan.inserted)}
+        said += plan.assertions
+    calls = 0
+
+    def called(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(called)
+    try:
+        left = forgotten(key, list(versions.values()), said[1:], {"m1"}, now=NOW + count * HOUR)
+    finally:
+        sys.setprofile(None)
+    assert len(left.gone) == 2
+    return calls
+
+
+def test_a_memory_of_a_key_with_many_versions_is_forgotten_soon() -> None:
+    few, many = calls_to_forget_one_of(50), calls_to_forget_one_of(200)
+    assert many < 8 * few, (few, many)

@@ -153,8 +153,9 @@ def untold(
         if (told := told_by(version, verifier=verifier)).assertion_id not in ids
     ]
     taken_back = {(one.fact_id, one.recorded_at) for one in written if not one.is_assert}
+    stored = {version.version_id: version for version in versions}
     for decision in different:
-        found = _told_by_decision(decision, versions, verifier=verifier)
+        found = _told_by_decision(decision, stored, verifier=verifier)
         if found is None or found.assertion_id in ids:
             continue
         if found.is_assert or (found.fact_id, found.recorded_at) not in taken_back:
@@ -164,20 +165,19 @@ def untold(
 
 
 def _told_by_decision(
-    decision: Mapping[str, Any], versions: Sequence[StoredVersion], *, verifier: str
+    decision: Mapping[str, Any], stored: Mapping[str, StoredVersion], *, verifier: str
 ) -> Assertion | None:
-    stored = {v.version_id: v for v in versions}
     loser, winner = (stored.get(decision[f"{side}_version_id"]) for side in ("loser", "winner"))
     when, verdict = decision["decided_at"], decision["verdict"]
     if verdict in _FOUND and decision["verifier"] not in _RULES:
         if loser is None or winner is None or loser.retired_at != when:
             return None
-        place = _place(versions, loser, when)
+        place = _place(stored.values(), loser, when)
         return found_against(_FOUND[verdict], loser, winner, recorded_at=when, ordinal=place)
     meant = loser or winner
     if meant is None or verdict not in {Verdict.RETRACT, Verdict.NOOP}:
         return None
-    place = _place(versions, meant, when)
+    place = _place(stored.values(), meant, when)
     if decision["verdict"] == Verdict.RETRACT:
         # A decision that was never applied is none.
         is_applied = meant.retired_at == when
@@ -193,7 +193,7 @@ def _told_by_decision(
     )  # fmt: skip
 
 
-def _place(versions: Sequence[StoredVersion], meant: StoredVersion, when: datetime) -> int:
+def _place(versions: Iterable[StoredVersion], meant: StoredVersion, when: datetime) -> int:
     known = [v.ordinal for v in versions if v.recorded_at < when or v.ordinal <= meant.ordinal]
     return max(known) + 1
 

@@ -4,7 +4,7 @@ A version never changes, except that it is retired once; what is left of one tha
 version. Storage applies a plan as a whole or not at all.
 """
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -119,16 +119,16 @@ class KeyPlanner:
         fact_id = self._key.fact_id(object_id)
         window = Window(triple.valid_from, triple.valid_to)
         own = [v for v in self._live if v.object_id == object_id]
-        prior = own if self._multi_valued else self._live
-        kind, loser = decide(object_id, window, prior)
-        added = minus_all(window, (v.window for v in own))
+        meeting = _overlapping(own if self._multi_valued else self._live, window)
+        kind, loser = decide(object_id, window, own or meeting)
+        added = minus_all(window, (v.window for v in meeting if v.object_id == object_id))
         new = _New(triple, object_id, fact_id, window)
         self._said.append(self._assertion(new, adds=bool(added)))
         if not added:
             return FactDecision(kind, fact_id=fact_id)
         rivals = [
             v
-            for v in prior
+            for v in meeting
             if v.object_id != object_id and any(windows_overlap(v.window, a) for a in added)
         ]
         if rivals and self._verifier is Verifier.QUEUED:
@@ -301,7 +301,8 @@ class KeyPlanner:
         return made
 
     def _retire(self, version: StoredVersion) -> None:
-        self._live.remove(version)
+        # By its place: to compare with every version before it takes longer than all else.
+        del self._live[bisect_left(self._live, _order(version), key=_order)]
         ended = replace(version, retired_at=self._now)
         if version.version_id in self._inserted:
             self._inserted[version.version_id] = ended
@@ -355,3 +356,13 @@ def version_id(key_id: str, ordinal: int) -> str:
 
 def _order(version: StoredVersion) -> tuple[datetime, str, int]:
     return version.recorded_at, version.fact_id, version.ordinal
+
+
+def _overlapping(versions: Sequence[StoredVersion], window: Window) -> list[StoredVersion]:
+    """Return those that overlap a window; a key may have thousands, so nothing is called."""
+    start, end = window.start, window.end
+    return [
+        v
+        for v in versions
+        if (end is None or v.window.start < end) and (v.window.end is None or start < v.window.end)
+    ]
