@@ -16,7 +16,7 @@ from ailake.errors import InvalidInputError, NotFoundError, ProviderError
 from ailake.storage import memories
 from ailake.storage.store import Store
 
-Keep = Callable[[Sequence[FactTriple], str], list[FactDecision]]
+Keep = Callable[[Sequence[FactTriple], str], list[FactDecision] | None]
 
 
 @dataclass(slots=True)
@@ -25,13 +25,14 @@ class Extracting:
 
     Args:
         extractor: Reads the facts.
-        keep: Keeps the facts of one memory, given its id.
+        keep: Keeps the facts of one memory, given its id; None where it was forgotten meanwhile.
     """
 
     extractor: FactExtractor
     keep: Keep
     _done: list[ExtractedMemory] = field(default_factory=list)
     _failed: list[tuple[str, str]] = field(default_factory=list)
+    _forgotten: list[str] = field(default_factory=list)
 
     def run(
         self, records: Sequence[MemoryRecord], *, concurrency: int, max_tokens: int | None
@@ -45,12 +46,16 @@ class Extracting:
                 self._failed.append((record.id, str(found)))
                 continue
             decisions = self.keep(found.facts, record.id)
+            if decisions is None:
+                self._forgotten.append(record.id)
+                continue
             self._done.append(ExtractedMemory(record.id, tuple(decisions), found.refused))
-        asked = len(self._done) + len(self._failed)
+        asked = len(self._done) + len(self._failed) + len(self._forgotten)
         left = tuple(record.id for record in records[asked:])
         return ExtractionReport(
-            tuple(self._done), tuple(self._failed), left, asking.usage, asking.stopped
-        )
+            tuple(self._done), tuple(self._failed), left, asking.usage, asking.stopped,
+            tuple(self._forgotten),
+        )  # fmt: skip
 
     def _extracted(self, record: MemoryRecord) -> Extraction:
         found = self.extractor.extract(record.text, record.event_time or record.created_at)

@@ -23,7 +23,7 @@ from ailake.core.superseding import KeyPlan, KeyPlanner
 from ailake.errors import InvalidInputError, NotFoundError
 from ailake.extracting import Extracting, records_of
 from ailake.storage import facts as stored
-from ailake.storage.fact_links import find_links, refuse_lost_links
+from ailake.storage.fact_links import find_links, is_linked, refuse_lost_links
 from ailake.storage.store import Store
 
 
@@ -104,8 +104,9 @@ class Facts:
     ) -> ExtractionReport:
         """Read facts out of memories of this scope, and assert them with the memory as source.
 
-        Each memory is one commit. The same memory again adds nothing where the extractor finds the
-        same again. Texts that are no memories: ``assert_(extractor.extract(text, event_time))``.
+        Each memory is one commit. One that is forgotten meanwhile is left out. The same memory
+        again adds nothing where the extractor finds the same again. Texts that are no memories:
+        ``assert_(extractor.extract(text, event_time))``.
 
         Args:
             memory_ids: The memories.
@@ -125,8 +126,13 @@ class Facts:
         moment = None if now is None else as_utc(now, name="now")
         records = records_of(self.store, self.scope, memory_ids)
 
-        def keep(facts: Sequence[FactTriple], source: str) -> list[FactDecision]:
-            return self.assert_(facts, source_memory_id=source, now=moment)  # noqa: UP005 (ours)
+        def keep(facts: Sequence[FactTriple], source: str) -> list[FactDecision] | None:
+            try:
+                return self.assert_(facts, source_memory_id=source, now=moment)  # noqa: UP005 (ours)
+            except InvalidInputError:
+                if is_linked(self.store, self.scope, source):
+                    raise
+                return None
 
         run = Extracting(extractor, keep).run
         return run(records, concurrency=concurrency, max_tokens=max_tokens)

@@ -106,6 +106,38 @@ def test_a_plain_list_will_do(lake: ailake.Lake, facts: ailake.Facts) -> None:
     facts.assert_(extractor.extract("Rome is warm", SPRING), now=NOW)
 
 
+def test_a_memory_that_is_forgotten_while_it_is_read_is_left_out(
+    lake: ailake.Lake, facts: ailake.Facts
+) -> None:
+    memory = lake.memory("ana-bot", user_id="ana")
+    ids = [memory.remember(f"{place} is cold", now=NOW).id for place in ("Oslo", "Bern", "Rome")]
+
+    class Forgetting(Plain):
+        def extract(self, text: str, event_time: datetime) -> Sequence[FactTriple]:
+            if "Bern" in text:
+                memory.forget(ids[1])
+            return super().extract(text, event_time)
+
+    report = facts.extract(ids, extractor=Forgetting(), now=NOW)
+    assert [one.memory_id for one in report.memories] == [ids[0], ids[2]]
+    assert (report.forgotten, report.failed, report.left) == ((ids[1],), (), ())
+    found = {v.source_memory_id for v in facts.history("Ana", "said")}
+    assert found == {ids[0], ids[2]}
+
+
+def test_facts_of_another_memory_that_is_not_there_are_refused(
+    lake: ailake.Lake, facts: ailake.Facts
+) -> None:
+    told_ = lake.memory("ana-bot", user_id="ana").remember("Oslo is cold", now=NOW)
+
+    class Linking(Plain):
+        def extract(self, text: str, event_time: datetime) -> Sequence[FactTriple]:
+            return [FactTriple("Ana", "said", text, event_time, source_memory_id="none")]
+
+    with pytest.raises(InvalidInputError, match="source_memory_id: got 'none'"):
+        facts.extract([told_.id], extractor=Linking(), now=NOW)
+
+
 def test_nobody_is_asked_where_a_memory_is_missing(lake: ailake.Lake, facts: ailake.Facts) -> None:
     memory = lake.memory("ana-bot", user_id="ana")
     old = memory.remember("Ana lives in Oslo", now=NOW)

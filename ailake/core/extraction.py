@@ -89,6 +89,7 @@ class ExtractionReport:
         left: Those that were not asked about.
         usage: Tokens of all answers and failures.
         stopped: Why not all were asked about, or empty.
+        forgotten: Those that were forgotten while they were read, and whose facts were left out.
     """
 
     memories: tuple[ExtractedMemory, ...]
@@ -96,3 +97,4 @@ class ExtractionReport:
     left: tuple[str, ...]
     usage: Usage
     stopped: str
+    forgotten: tuple[str, ...] = ()

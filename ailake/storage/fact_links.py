@@ -34,6 +34,11 @@ def refuse_lost_links(store: "Store", scope: Scope, ids: Collection[str]) -> Non
         )
 
 
+def is_linked(store: "Store", scope: Scope, memory_id: str) -> bool:
+    """Tell whether a scope has a memory that facts are taken from."""
+    return not _lost(store, scope, {memory_id})
+
+
 def _lost(store: "Store", scope: Scope, ids: Collection[str]) -> set[str]:
     if not ids:
         return set()
