@@ -19,6 +19,7 @@ from ailake.errors import MissingExtraError
 # XML 1.0 can't hold these at all.
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
+_NODE_TEXTS = ("name", "kind", "label", "type", "text")
 
 # Entities that at most so many facts mention are a beginning, however few facts there are.
 FEW = 10
@@ -62,16 +63,28 @@ def write_graphml(view: GraphView, path: str | PathLike[str]) -> None:
     Raises:
         MissingExtraError: The ``graph`` extra is not installed.
     """
-    made = _library("GraphML").PyDiGraph()
+    library = _library("GraphML")
+    made = library.PyDiGraph()
     places: dict[str, int] = {}
     for node in view.nodes:
-        told = {"name": node.id, "kind": node.kind.value, "label": node.label, "type": node.type}
-        told["text"] = view.texts.get(node.id, "")
-        places[node.id] = made.add_node({key: _in_xml(value) for key, value in told.items()})
+        text = view.texts.get(node.id, "")
+        told = map(_in_xml, (node.id, node.kind.value, node.label, node.type, text))
+        places[node.id] = made.add_node(dict(zip(_NODE_TEXTS, told, strict=True)))
     for edge in view.edges:
         weight = {"kind": edge.kind.value, "count": edge.count}
         made.add_edge(places[edge.source], places[edge.target], weight)
-    _library("GraphML").write_graphml(made, fspath(path))
+    library.write_graphml(made, fspath(path), keys=_keys(library))
+
+
+def _keys(library: Any) -> list[Any]:
+    """Return the attributes of nodes and edges, whose ids the library would use twice."""
+    domain, types = library.GraphMLDomain, library.GraphMLType
+    node = [(domain.Node, name, types.String) for name in _NODE_TEXTS]
+    keys = [*node, (domain.Edge, "kind", types.String), (domain.Edge, "count", types.Long)]
+    return [
+        library.GraphMLKey(f"d{place}", where, name, kind, None)
+        for place, (where, name, kind) in enumerate(keys)
+    ]
 
 
 def _in_xml(text: str) -> str:

@@ -1,10 +1,12 @@
 """PageRank, frames, files and commands over a small graph."""
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import pytest
 import rustworkx
 from typer.testing import CliRunner, Result
@@ -64,18 +66,38 @@ def test_without_the_library_the_extra_is_named(
         graph.page_rank(SCOPE, [BEN])
 
 
-def test_graphml_holds_all_of_a_view(graph: InMemoryKnowledgeGraph, tmp_path: Path) -> None:
+def test_networkx_reads_all_of_a_view(graph: InMemoryKnowledgeGraph, tmp_path: Path) -> None:
     graph.index(SCOPE, "f4", ["Oslo"], "a\x0bb")
     view = graph.subgraph(SCOPE, 100)
     write_graphml(view, tmp_path / "graph.graphml")
-    (read,) = rustworkx.read_graphml(str(tmp_path / "graph.graphml"))
-    nodes = {node["name"]: node for node in read.nodes()}
-    assert [nodes[one]["text"] for one in ("f1", "f4")] == ['Ben leads "Atlas" & 茶', "a\ufffdb"]
-    found = {(one, node["kind"], node["label"], node["type"] or "") for one, node in nodes.items()}
-    assert found == {(node.id, node.kind.value, node.label, node.type) for node in view.nodes}
-    names = [node["name"] for node in read.nodes()]
-    edges = {(names[a], names[b], told["kind"]) for a, b, told in read.weighted_edge_list()}
-    assert edges == {(edge.source, edge.target, edge.kind.value) for edge in view.edges}
+    read = nx.read_graphml(tmp_path / "graph.graphml")
+    nodes = {told["name"]: told for _, told in read.nodes(data=True)}
+    assert nodes == {
+        node.id: {
+            "name": node.id, "kind": node.kind.value, "label": node.label, "type": node.type,
+            "text": view.texts.get(node.id, "").replace("\x0b", "\ufffd"),
+        }
+        for node in view.nodes
+    }  # fmt: skip
+    assert nodes["f1"]["text"] == 'Ben leads "Atlas" & 茶'
+    names = read.nodes(data="name")
+    edges = {(names[a], names[b]): told for a, b, told in read.edges(data=True)}
+    assert edges == {
+        (edge.source, edge.target): {"kind": edge.kind.value, "count": edge.count}
+        for edge in view.edges
+    }
+
+
+def test_each_attribute_of_a_graphml_file_has_an_id_of_its_own(
+    graph: InMemoryKnowledgeGraph, tmp_path: Path
+) -> None:
+    for limit in (0, 1, 100):
+        write_graphml(graph.subgraph(SCOPE, limit), tmp_path / "graph.graphml")
+        file = tmp_path / "graph.graphml"
+        ids = re.findall(r'<key id="(\w+)"', file.read_text(encoding="utf-8"))
+        assert len(set(ids)) == len(ids) == 7
+        (again,) = rustworkx.read_graphml(str(file))
+        assert again.num_nodes() == len(graph.subgraph(SCOPE, limit).nodes)
 
 
 @pytest.fixture
