@@ -122,6 +122,28 @@ def test_neither(one: str, other: str) -> None:
     assert containment(one, other) == containment(other, one) == "none"
 
 
+# Words that some would say for each other, and that tell different everyday facts.
+NO_SYNONYMS = [
+    ("Bo is shooting Ana", "Bo is firing Ana"),
+    ("Ana hates us", "Ana hates USA"),
+    ("Ana saw a mummy", "Ana saw a mother"),
+    ("Bo is playing in the garden", "Bo is performing in the garden"),
+    ("Ana has a flat", "Ana has an apartment"),
+    ("Ana likes rock", "Ana likes stone"),
+    ("Ana counts steps", "Ana counts stairs"),
+    ("Ana hates the occupation", "Ana hates the job"),
+    ("Ana lives in Park Street", "Ana lives in Park Road"),
+    ("Ana lives near Bo", "Ana lives next to Bo"),
+    ("Ana is close to her mother", "Ana is near her mother"),
+    ("Ana is a fellow", "Ana is a man"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), NO_SYNONYMS)
+def test_no_synonyms(one: str, other: str) -> None:
+    assert containment(one, other) == containment(other, one) == "none"
+
+
 PEOPLE = ["a man", "the woman", "a boy in a hat", "an old lady", "Ana", "two tall girls"]
 
 

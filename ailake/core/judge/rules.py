@@ -16,7 +16,7 @@ from ailake.core.judge.retention import retention
 from ailake.core.judge.verdict import Containment, MemoryItem, require_share
 from ailake.errors import InvalidInputError
 
-RULES_VERSION = "2"
+RULES_VERSION = "3"
 
 
 def kept_key(text: str) -> str:
