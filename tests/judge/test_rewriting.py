@@ -137,11 +137,42 @@ NO_SYNONYMS = [
     ("Ana is close to her mother", "Ana is near her mother"),
     ("Ana is a fellow", "Ana is a man"),
 ]
+NO_ZH_SYNONYMS = [
+    ("安娜更换了论文", "安娜修改了论文"),
+    ("安娜推荐了小波", "安娜介绍了小波"),
+    ("安娜向小波借钱", "安娜向小波贷款"),
+    ("安娜有图片", "安娜有照片"),
+    ("安娜很好看", "安娜很漂亮"),
+    ("小波是演员", "小波是艺人"),
+]
+# Nor does a word say nothing because it may be a courtesy or a particle elsewhere.
+SAYING = [
+    ("波很急", "波很麻烦"),
+    ("波很急", "波很"),
+    ("安娜住在哈尔滨", "安娜住在尔滨"),
+    ("安娜一家住在上海", "安娜住在上海"),
+    ("安娜买了苹果、手机", "安娜买了苹果手机"),
+    ("安娜喜欢《茶》", "安娜喜欢茶"),
+    ("安娜是“医生”", "安娜是医生"),
+    ("各位小波住在上海", "小波住在上海"),
+]
 
 
-@pytest.mark.parametrize(("one", "other"), NO_SYNONYMS)
+@pytest.mark.parametrize(("one", "other"), [*NO_SYNONYMS, *NO_ZH_SYNONYMS, *SAYING])
 def test_no_synonyms(one: str, other: str) -> None:
     assert containment(one, other) == containment(other, one) == "none"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("安娜喜欢茶啊", "安娜喜欢茶"),
+        ("小波住在上海哦。", "小波住在上海"),
+        ("怎么更改密码", "谢谢，请问怎么更换密码呢？"),
+    ],
+)
+def test_what_says_nothing_where_it_stands(one: str, other: str) -> None:
+    assert containment(one, other) == "equal"
 
 
 PEOPLE = ["a man", "the woman", "a boy in a hat", "an old lady", "Ana", "two tall girls"]

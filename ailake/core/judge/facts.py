@@ -160,13 +160,17 @@ def _words(tokens: Sequence[str], rules: Grammar, *, asks: bool) -> list[Word]:
     """Drop articles and particles, and put every other word into its canonical form."""
     words: list[Word] = []
     definite = False
-    for token in tokens:
+    for place, token in enumerate(tokens):
         if token in rules.particles or (asks and token in rules.asking):
+            continue
+        if token in rules.closing and _closes(tokens[place + 1 :], rules):
             continue
         if token in rules.articles:
             definite = True
             continue
         text = rules.canonical(token)
+        if asks:
+            text = rules.asked_same.get(text, text)
         if rules.is_ing(text):
             if _is_relative(words, rules):
                 del words[-2:]  # "a man who is singing" is "a man singing"
@@ -178,6 +182,11 @@ def _words(tokens: Sequence[str], rules: Grammar, *, asks: bool) -> list[Word]:
         words.append(Word(text, definite))
         definite = rules.defines(text) or (definite and text in rules.adjectives)
     return words
+
+
+def _closes(rest: Sequence[str], rules: Grammar) -> bool:
+    following = next((token for token in rest if token not in rules.closing), "")
+    return not any(map(str.isalnum, following))
 
 
 def _is_relative(words: Sequence[Word], rules: Grammar) -> bool:

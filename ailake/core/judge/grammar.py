@@ -38,6 +38,7 @@ class Grammar:
 
     Attributes:
         same: Canonical form by word.
+        asked_same: Canonical form in a question, by canonical form.
         kinds: What every one of these is, too.
         participles: Base form by participle.
         phrase: Finds what is read as one word: Chinese words, and English phrases.
@@ -46,6 +47,7 @@ class Grammar:
 
     articles: frozenset[str]
     particles: frozenset[str]
+    closing: frozenset[str]
     adverbs: frozenset[str]
     adjectives: frozenset[str]
     clothes: frozenset[str]
@@ -69,6 +71,7 @@ class Grammar:
     nouns: frozenset[str]
     not_adverbs: frozenset[str]
     same: Mapping[str, str]
+    asked_same: Mapping[str, str]
     kinds: Mapping[str, frozenset[str]]
     participles: Mapping[str, str]
     phrase: re.Pattern[str]
@@ -146,6 +149,7 @@ def grammar() -> Grammar:
     return Grammar(
         articles=frozenset(english["articles"]),
         particles=frozenset(chinese["particles"]),
+        closing=frozenset(chinese["closing"]),
         adverbs=forms(english["adverbs"], chinese["adverbs"]),
         adjectives=forms(english["adjectives"], english["colors"]),
         clothes=forms(*_numbered({"clothes": english["clothes"]}, lexicon("nouns")).values()),
@@ -169,11 +173,16 @@ def grammar() -> Grammar:
         nouns=frozenset(english["nouns"]),
         not_adverbs=frozenset(english["not_adverbs"]),
         same=same,
+        asked_same=_canonicals(chinese["asked_same"]),
         kinds=_kinds(english["kinds"], same),
         participles={past: base for base, past in english["participles"].items()},
         phrase=re.compile(f"{phrases([*_joined(english), *_chinese(chinese)])}|{WORD.pattern}"),
         openings=frozenset(phrase.split()[0] for phrase in _joined(english)),
     )
+
+
+def _canonicals(groups: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    return {word: canonical for canonical, words in groups.items() for word in words}
 
 
 def _english() -> dict[str, Any]:
@@ -263,14 +272,14 @@ def _joined(english: Mapping[str, Any]) -> set[str]:
     groups = ("prepositions", "articles", "same", "kinds", "clothes", "compounds")
     words = [word for name in groups for word in english[name]]
     words.extend(word for members in english["kinds"].values() for word in members)
-    return {word for word in [*words, *_members(english)] if " " in word}
+    return {word for word in [*words, *_members(english["same"])] if " " in word}
 
 
 def _chinese(chinese: Mapping[str, Any]) -> set[str]:
-    words = [word for name, group in chinese.items() for word in group if name != "same"]
-    words.extend([*chinese["same"], *_members(chinese)])
+    words = [word for group in chinese.values() for word in group]
+    words.extend([*_members(chinese["same"]), *_members(chinese["asked_same"])])
     return {word for word in words if len(word) > 1 and CJK.match(word)}
 
 
-def _members(language: Mapping[str, Any]) -> list[str]:
-    return [word for group in language["same"].values() for word in group]
+def _members(groups: Mapping[str, Sequence[str]]) -> list[str]:
+    return [word for group in groups.values() for word in group]
