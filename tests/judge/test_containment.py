@@ -56,6 +56,105 @@ SUBSETS = [
     ("我喜欢跑步", "我住在上海，我喜欢跑步"),
 ]
 
+# Nothing is taken back by what these add.
+HARMLESS = [
+    ("Ana has a dog", "Ana has a small dog"),
+    ("Ana has a house", "Ana has a small house"),
+    ("Ana has a car", "Ana has a red car"),
+    ("Ana lives in Oslo", "Ana lives in Oslo with Bo"),
+    ("Ana lives in Oslo", "Ana lives in Oslo. Bo lives in Rome."),
+    ("Ana likes tea", "Ana likes tea and lives in Oslo"),
+    ("Ana likes tea", "Ana likes tea and Bo likes coffee"),
+    ("I like tea", "I live in Oslo, I like tea"),
+    ("我们喜欢绿茶", "我们都喜欢绿茶"),
+    ("安娜喜欢绿茶", "安娜喜欢绿茶。小波住在上海。"),
+    ("安娜喜欢绿茶", "安娜喜欢绿茶，他在银行工作"),
+    ("Ana is singing", "Ana is beautifully singing"),
+    ("A man is running", "An old man is running"),
+    ("A man is running", "A man is running in the park"),
+    ("Ana has a cat", "Ana has a cat and a dog"),
+]
+
+# The second takes the first back, or tells of another person, thing or place.
+TAKEN_BACK = [
+    ("My mother is ill", "My mother in law is ill"),
+    ("My mother is ill", "My step mother is ill"),
+    ("My mother is ill", "My grand mother is ill"),
+    ("My son is ill", "My god son is ill"),
+    ("My sister is ill", "My sister in Rome is ill"),
+    ("My boss is nice", "My old boss is nice"),
+    ("My boss is nice", "My new boss is nice"),
+    ("My boss is nice", "My late boss is nice"),
+    ("My boss is nice", "My second boss is nice"),
+    ("My boss is nice", "My future boss is nice"),
+    ("My boss is nice", "My would-be boss is nice"),
+    ("Ana's boss is nice", "Ana's new boss is nice"),
+    ("My boss is running", "My old boss is running"),
+    ("The boss is running", "The new boss is running"),
+    ("My car is red", "My other car is red"),
+    ("Ana is meeting her boyfriend", "Ana is meeting her new boyfriend"),
+    ("安娜认识小波", "安娜认识小波，急"),
+    ("张喜欢绿茶", "张超喜欢绿茶"),
+    ("安娜是门人", "安娜是也门人"),
+    ("安娜住在成", "安娜住在成都"),
+    ("李住在上海", "李都住在上海"),
+    ("香港是行政区", "香港是特别行政区"),
+    ("安娜迟到钟", "安娜迟到十分钟"),
+    ("安娜喜欢绿茶", "安娜喜欢绿茶，这是假的"),
+    ("安娜喜欢绿茶", "安娜喜欢绿茶，骗你的"),
+    ("安娜喜欢绿茶", "安娜喜欢绿茶，开玩笑的"),
+    ("安娜喜欢绿茶", "安娜喜欢绿茶，我猜"),
+    ("安娜喜欢绿茶", "安娜喜欢绿茶，才怪"),
+    ("安娜喜欢绿茶", "安娜喜欢绿茶。骗你的。"),
+    ("安娜喜欢绿茶", "安娜喜欢绿茶。这是谣言。"),
+    ("安娜住在上海", "安娜住在上海，在游戏里"),
+    ("安娜住在上海", "在梦里，安娜住在上海"),
+    ("安娜喜欢绿茶", "听说安娜喜欢绿茶"),
+    ("Ana is rich", "Ana is rich, which is a lie"),
+    ("Ana is rich", "Ana is rich, wrong"),
+    ("Ana is rich", "Ana is rich, I guess"),
+    ("Ana is rich", "Ana is rich, in her dreams"),
+    ("Ana is rich", "Ana is rich in her dreams"),
+    ("Ana is rich", "Ana is rich. That is a lie."),
+    ("Ana is rich", "Ana is rich. Just kidding."),
+    ("Ana is rich", "Ana is rich. Wrong."),
+    ("Ana is rich", "Ana is rich. It was so."),
+    ("Ana is rich", "Maybe Ana is rich and Bo is poor"),
+    ("Ana died", "Ana died in the game"),
+    ("Ana has a dog", "Ana has a dog in the game"),
+    ("Ana is killing Bo", "Ana is killing Bo in the game"),
+    ("Ana is killing Bo", "Ana is killing Bo in Minecraft"),
+    ("Ana lives in Oslo", "Ana lives in Oslo, Minnesota"),
+    ("Ana lives in Oslo", "Ana lives in Oslo in Minnesota"),
+    ("Ana likes gin", "Ana likes gin and tonic"),
+    ("Ana likes bread", "Ana likes bread and butter"),
+    ("Ana likes Simon", "Ana likes Simon and Garfunkel"),
+    ("Ana is rich", "Ana is metaphorically rich"),
+    ("Ana is rich", "Ana is fictitiously rich"),
+    ("Ana is running", "Ana is tentatively running"),
+    ("Ana is rich", "Ana is nearly rich"),
+    ("Ana is good", "Ana is good at tennis"),
+    ("Ana is giving", "Ana is giving up her job"),
+    ("Ana eats food", "Ana eats little food"),
+    ("Ana es rica", "Ana es rica, mentira"),
+    ("Ana es rica", "Ana es rica. Mentira."),
+    ("Ana ist reich", "Ana ist reich, glaubt Bo"),
+    ("Ana est riche", "Ana est riche, selon Bo"),
+    ("Ana is rijk", "Ana is rijk, zegt Bo"),
+    ("Анна богата", "Анна богата, шутка"),
+    ("안나는 의사다", "안나는 의사다, 라고 한다"),
+    ("アナは医者", "アナは医者、嘘"),
+    ("Ana hat einen Hund", "Ana hat einen Hund und eine Katze"),
+    ("Ana es un animal", "Ana es animal"),
+    ("I am rich", "In my dreams, I am rich"),
+    ("I like tea", "I guess, I like tea"),
+    ("Ana is a doctor", 'Ana is a "doctor"'),
+    ("The woman is singing", "The woman in the painting is singing"),
+    ("My friend is singing", "My friend at work is singing"),
+    ("Ana likes food", "Ana likes fast food"),
+    ("Ana likes tea", "Ana just likes tea"),
+]
+
 NEITHER = [
     ("Ana likes Bo", "Bo likes Ana"),
     ("Ana is tall", "Ana's brother is tall"),
@@ -114,13 +213,13 @@ def test_equal(one: str, other: str) -> None:
     assert containment(one, other) == containment(other, one) == "equal"
 
 
-@pytest.mark.parametrize(("less", "more"), SUBSETS)
+@pytest.mark.parametrize(("less", "more"), [*SUBSETS, *HARMLESS])
 def test_subsets(less: str, more: str) -> None:
     assert containment(less, more) == "new_in_existing"
     assert containment(more, less) == "existing_in_new"
 
 
-@pytest.mark.parametrize(("one", "other"), NEITHER)
+@pytest.mark.parametrize(("one", "other"), [*NEITHER, *TAKEN_BACK])
 def test_neither(one: str, other: str) -> None:
     assert containment(one, other) == containment(other, one) == "none"
 

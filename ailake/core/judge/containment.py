@@ -8,8 +8,9 @@ phrase of place, or one more statement. Whatever is not known to be harmless mea
 from collections.abc import Sequence
 
 from ailake.core.judge.facts import Fact, Sentence
-from ailake.core.judge.grammar import BE, Grammar, grammar
-from ailake.core.judge.naming import Word, is_doing
+from ailake.core.judge.grammar import BE, grammar
+from ailake.core.judge.harmless import after_comma, harmless
+from ailake.core.judge.naming import is_doing
 from ailake.core.judge.verdict import Containment
 
 
@@ -26,7 +27,23 @@ def compared(new: Sequence[Sentence], existing: Sequence[Sentence]) -> Containme
 
 
 def _all_in(some: Sequence[Sentence], others: Sequence[Sentence]) -> bool:
-    return all(any(_sentence_in(one, other) for other in others) for one in some)
+    if not all(any(_sentence_in(one, other) for other in others) for one in some):
+        return False
+    asks = all(one.whole.asks for one in some)
+    return harmless().takes_back.isdisjoint(_names(others) - _names(some)) and all(
+        any(_sentence_in(one, other) for one in some) or _adds(other, asks=asks) for other in others
+    )
+
+
+def _names(sentences: Sequence[Sentence]) -> frozenset[str]:
+    return frozenset().union(*(sentence.whole.names for sentence in sentences))
+
+
+def _adds(sentence: Sentence, *, asks: bool) -> bool:
+    """Tell whether a sentence may stand beside others without taking them back, or questions."""
+    if sentence.whole.asks:
+        return asks
+    return sentence.understood and harmless().is_statement(sentence.whole.words)
 
 
 def _sentence_in(one: Sentence, other: Sentence) -> bool:
@@ -65,6 +82,7 @@ class _Alignment:
         self.strict = short.strict or long.strict or short.asks
         self.happens = short.happens and long.happens
         self.rules = grammar()
+        self.harmless = harmless()
         self.dead: set[tuple[int, int]] = set()
 
     def found(self, here: int, there: int) -> bool:
@@ -95,58 +113,74 @@ class _Alignment:
 
     def _may_skip(self, start: int, stop: int, here: int) -> bool:
         """Tell whether the long fact's words before the next match take nothing back."""
-        run, following = self.long[start:stop], self.long[stop]
+        run, following = self.long[start:stop], self.long[stop].text
         texts = [word.text for word in run]
-        rules = self.rules
-        if not rules.unsafe.isdisjoint(texts):
+        before = self.long[start - 1].text if start else ""
+        if not self.rules.unsafe.isdisjoint(texts):
             return False
-        if all(map(rules.is_adverb, texts)):
+        if self.harmless.is_adverb(texts, before, following):
             return True
-        if _describes(texts, following.text, rules):
-            return self.happens or (run[0].definite and self.short[here].definite)
-        if start == 0:
-            return texts[-1] in {",", "，"} and following.text in rules.pronouns
-        if following.text in BE:
-            return _is_aside(self.long[start - 1].text, run, rules)
-        return (
-            self.happens
-            and following.text in rules.prepositions
-            and texts[0] in rules.prepositions
-            and self.long[start - 1].text not in BE
-        )
+        if self.harmless.describes(run, following, before):
+            named = start > 0 and run[0].definite and self.short[here].definite
+            return self.happens or named
+        if not start:
+            return self._may_begin(texts, following)
+        if following in BE:
+            return self._is_aside(start, stop)
+        among = self.happens and following in self.rules.prepositions and before not in BE
+        return among and self.harmless.places(texts)
+
+    def _may_begin(self, texts: Sequence[str], following: str) -> bool:
+        """Tell whether the long fact begins with one more statement: "I live here, I like tea"."""
+        told = following in self.rules.pronouns and texts[0] == following
+        return told and after_comma(texts[-1:]) and self.harmless.states(texts[:-1], happens=False)
 
     def _may_end(self, start: int) -> bool:
         """Tell whether the long fact may go on after all of the short one was found."""
-        texts = [word.text for word in self.long[start:]]
-        rules = self.rules
-        if self.strict or not rules.unsafe.isdisjoint(texts):
+        run, before = self.long[start:], self.long[start - 1].text
+        texts = [word.text for word in run]
+        if self.strict or before in BE or not self.rules.unsafe.isdisjoint(texts):
             return False
-        if self.long[start - 1].text in BE:
-            return False
-        first = texts[0]
-        if first in rules.prepositions or first in {"and", ",", "，"}:
-            return len(texts) > 1 or first in _ALONE
-        if self.happens and rules.is_ing(first) and not self.long[start - 1].text.endswith("+"):
+        if all(map(self.rules.is_adverb, texts)):
             return True
-        return all(map(rules.is_adverb, texts))
+        if texts[0] == "and" or after_comma(texts):
+            return len(run) > 1 and self._may_join(start)
+        if self.happens and self.rules.is_ing(texts[0]) and not before.endswith("+"):
+            return True
+        return self._may_place(texts, before) and self.harmless.places(texts)
 
+    def _may_join(self, start: int) -> bool:
+        run, before = self.long[start + 1 :], self.long[start - 1].text
+        texts = [word.text for word in run]
+        if self.harmless.states(texts, happens=self.happens):
+            return True
+        if self.long[start].text == "and":
+            return self.harmless.lists(before, run)
+        return self.happens and self.harmless.places(texts)
 
-_ALONE = frozenset({"outside", "inside", "together"})
+    def _may_place(self, texts: Sequence[str], before: str) -> bool:
+        """Tell whether a phrase of place may end the fact: no "up" of "giving up her job"."""
+        if before in self.rules.adjectives:
+            return False
+        if not self.happens:
+            told = len(self.short) > 2 and BE.isdisjoint(word.text for word in self.long)
+            return told and texts[0] in self.harmless.placing
+        if texts[0] not in self.rules.directions or not before.endswith("+"):
+            return True
+        return not self.harmless.going.isdisjoint({before, *self.rules.kinds_of(before)})
 
+    def _is_aside(self, start: int, stop: int) -> bool:
+        """Tell whether words between a subject and its verb only describe the subject.
 
-def _describes(texts: Sequence[str], noun: str, rules: Grammar) -> bool:
-    qualities = rules.adjectives
-    if not rules.is_copied(noun):
-        qualities = qualities | rules.materials
-    if texts[-1] not in qualities or texts[0] == "and":
-        return False
-    return all(text in qualities or text == "and" or rules.is_adverb(text) for text in texts)
-
-
-def _is_aside(noun: str, run: Sequence[Word], rules: Grammar) -> bool:
-    """Tell whether words between a subject and its verb only describe the subject."""
-    texts = [word.text for word in run]
-    if texts[0] in rules.relatives:
-        return any(text in BE for text in texts)
-    described = texts[0] in rules.prepositions or is_doing(noun, run, rules)
-    return described and BE.isdisjoint(texts)
+        After a possessive they tell one from another, as adjectives do: "my brother in Rome".
+        """
+        run, rules = self.long[start:stop], self.rules
+        texts, subject = [word.text for word in run], [word.text for word in self.long[:start]]
+        if not self.happens or not rules.possessives.isdisjoint(subject) or "'s" in subject:
+            return False
+        if texts[0] in rules.relatives:
+            known = self.harmless.known.issuperset(texts[2:])
+            return len(texts) > 2 and texts[1] in BE and (known or texts[2].endswith("+"))
+        if not BE.isdisjoint(texts):
+            return False
+        return self.harmless.places(texts) or is_doing(subject[-1], run, rules)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from ailake.core.judge.grammar import BE, Grammar, grammar
+from ailake.core.judge.language import is_understood
 from ailake.core.judge.naming import Word
 from ailake.core.judge.questions import asked_once, fronted
 from ailake.core.judge.rewriting import active, moved, outside, rewritten, told_apart
@@ -52,12 +53,14 @@ class Sentence:
     "A horse is ridden by a man on the beach": the man is on the beach, or the riding. A part, and
     another reading, is followed by the facts that together say as much, if any: "a man in a hat is
     singing" is a man singing, and wearing a hat. All of them, and what they imply, are the facts.
+    Of a sentence that is not understood nothing is known but its words.
     """
 
     whole: Fact
     parts: tuple[tuple[Fact, ...], ...]
     others: tuple[tuple[Fact, ...], ...] = ()
     facts: tuple[Fact, ...] = ()
+    understood: bool = True
 
 
 def _read(
@@ -124,7 +127,12 @@ def sentences_of(text: str, *, denies: bool) -> tuple[Sentence, ...]:
 
 def _sentence(text: str, *, asked: bool, denies: bool) -> Sentence | None:
     rules = grammar()
-    tokens = rules.merged(words_of(text), text)
+    plain = words_of(text)
+    tokens = rules.merged(plain, text)
+    if rules.courtesies.issuperset(tokens):
+        return None
+    if not is_understood(tokens, text):
+        return _verbatim(plain, asks=asked)
     asks = asked or not rules.questions.isdisjoint(map(rules.canonical, tokens))
     strict = denies or not rules.strict.isdisjoint(tokens)
     told = _words(tokens, rules, asks=asks)
@@ -141,6 +149,14 @@ def _sentence(text: str, *, asked: bool, denies: bool) -> Sentence | None:
     split = [active(part, rules) for part in _split(words, rules)]
     implied = [_fact(outside(part, rules), asks=False, strict=False) for part in split]
     return _read(whole, [_part(part, rules) for part in split], others, implied)
+
+
+def _verbatim(tokens: Sequence[str], *, asks: bool) -> Sentence | None:
+    """Return a sentence of no known language: whatever its words mean, they mean it together."""
+    if not tokens:
+        return None
+    whole = _fact([Word(token) for token in tokens], asks=asks, strict=True)
+    return Sentence(whole, ((whole,),), facts=(whole,), understood=False)
 
 
 def _part(words: Sequence[Word], rules: Grammar) -> tuple[Fact, ...]:

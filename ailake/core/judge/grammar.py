@@ -48,6 +48,7 @@ class Grammar:
     articles: frozenset[str]
     particles: frozenset[str]
     closing: frozenset[str]
+    courtesies: frozenset[str]
     adverbs: frozenset[str]
     adjectives: frozenset[str]
     clothes: frozenset[str]
@@ -69,7 +70,7 @@ class Grammar:
     unsafe: frozenset[str]
     strict: frozenset[str]
     nouns: frozenset[str]
-    not_adverbs: frozenset[str]
+    no_adverbs: frozenset[str]
     same: Mapping[str, str]
     asked_same: Mapping[str, str]
     kinds: Mapping[str, frozenset[str]]
@@ -87,6 +88,10 @@ class Grammar:
         """Return the form in which a word is compared."""
         return self.same.get(word, word)
 
+    def form(self, word: str) -> str:
+        """Return the same for a word of the lists, where a verb in progress ends in a plus sign."""
+        return self.canonical(_verb(word))
+
     def kinds_of(self, word: str) -> frozenset[str]:
         """Return what a thing of this name is, too."""
         return self.kinds.get(word, _NO_KINDS)
@@ -97,9 +102,13 @@ class Grammar:
 
     def is_adverb(self, word: str) -> bool:
         """Tell whether a word says how, and takes nothing back."""
+        return word in self.adverbs
+
+    def says_how(self, word: str) -> bool:
+        """Tell whether a word says how, and may take something back: allegedly."""
         if word in self.adverbs:
             return True
-        return len(word) > 4 and word.endswith("ly") and word not in self.not_adverbs
+        return len(word) > 4 and word.endswith("ly") and word not in self.no_adverbs
 
     def is_ing(self, word: str) -> bool:
         """Tell whether a word may be a verb in -ing."""
@@ -140,7 +149,7 @@ class Grammar:
 @cache
 def grammar() -> Grammar:
     """Return the word lists of both languages."""
-    english, chinese = _english(), lexicon("chinese")
+    english, chinese, harmless = _english(), lexicon("chinese"), lexicon("harmless")
     same = _same(english, chinese)
 
     def forms(*words: Iterable[str]) -> frozenset[str]:
@@ -150,7 +159,8 @@ def grammar() -> Grammar:
         articles=frozenset(english["articles"]),
         particles=frozenset(chinese["particles"]),
         closing=frozenset(chinese["closing"]),
-        adverbs=forms(english["adverbs"], chinese["adverbs"]),
+        courtesies=frozenset(chinese["courtesies"]),
+        adverbs=forms(harmless["adverbs"]),
         adjectives=forms(english["adjectives"], english["colors"]),
         clothes=forms(*_numbered({"clothes": english["clothes"]}, lexicon("nouns")).values()),
         colors=forms(english["colors"]),
@@ -171,12 +181,14 @@ def grammar() -> Grammar:
         unsafe=forms(english["unsafe"], chinese["unsafe"]),
         strict=frozenset([*english["strict"], *chinese["strict"]]),
         nouns=frozenset(english["nouns"]),
-        not_adverbs=frozenset(english["not_adverbs"]),
+        no_adverbs=frozenset(harmless["no_adverbs"]),
         same=same,
         asked_same=_canonicals(chinese["asked_same"]),
         kinds=_kinds(english["kinds"], same),
         participles={past: base for base, past in english["participles"].items()},
-        phrase=re.compile(f"{phrases([*_joined(english), *_chinese(chinese)])}|{WORD.pattern}"),
+        phrase=re.compile(
+            f"{phrases([*_joined(english), *_chinese(chinese, harmless)])}|{WORD.pattern}"
+        ),
         openings=frozenset(phrase.split()[0] for phrase in _joined(english)),
     )
 
@@ -275,8 +287,8 @@ def _joined(english: Mapping[str, Any]) -> set[str]:
     return {word for word in [*words, *_members(english["same"])] if " " in word}
 
 
-def _chinese(chinese: Mapping[str, Any]) -> set[str]:
-    words = [word for group in chinese.values() for word in group]
+def _chinese(chinese: Mapping[str, Any], harmless: Mapping[str, Any]) -> set[str]:
+    words = [word for group in (*chinese.values(), *harmless.values()) for word in group]
     words.extend([*_members(chinese["same"]), *_members(chinese["asked_same"])])
     return {word for word in words if len(word) > 1 and CJK.match(word)}
 

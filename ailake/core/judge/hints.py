@@ -17,7 +17,7 @@ _REWRITTEN = ("there", "and", "be", "being", "by", "was")
 _CHANGING = ("ing", "ed", "ly")
 
 # Lists whose words are neither dropped nor read as others, unless another list has them, too.
-_AS_WRITTEN = ("adjectives", "adverbs", "possessives", "pronouns", "strict", "unsafe")
+_AS_WRITTEN = ("adjectives", "possessives", "pronouns", "strict", "unsafe")
 
 # Make and making, stop and stopping begin alike for so many letters.
 _HEAD = 3

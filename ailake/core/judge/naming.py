@@ -43,7 +43,7 @@ def is_name(text: str, rules: Grammar) -> bool:
         or text in rules.relatives
         or text in rules.unsafe
         or rules.is_ing(text)
-        or rules.is_adverb(text)
+        or rules.says_how(text)
     )
 
 
