@@ -73,6 +73,8 @@ HARMLESS = [
     ("A man is running", "An old man is running"),
     ("A man is running", "A man is running in the park"),
     ("Ana has a cat", "Ana has a cat and a dog"),
+    ("安娜高", "安娜很高"),
+    ("A man is walking", "A man is walking down the street"),
 ]
 
 # The second takes the first back, or tells of another person, thing or place.
@@ -153,6 +155,29 @@ TAKEN_BACK = [
     ("My friend is singing", "My friend at work is singing"),
     ("Ana likes food", "Ana likes fast food"),
     ("Ana likes tea", "Ana just likes tea"),
+    ("Ana is running", "Ana is running with an idea"),
+    ("Ana loves Bo", "Ana loves Bo. She is lying."),
+    ("Ana loves Bo", "Ana loves Bo. Bo made it up."),
+    ("Ana loves Bo", "Bo made it up. Ana loves Bo."),
+    ("Ana loves Bo", "Ana loves Bo? No."),
+    ("Ana's cat is black", "Ana's cat is black and white"),
+    ("Ana's cat is black", "Ana's cat is black and a dog"),
+    ("Ana likes ham", "Ana likes ham and cheese"),
+    ("Ana has a belt", "Ana has a black belt"),
+    ("Ana is playing football", "Ana is playing american football"),
+    ("Ana likes swimming", "Ana likes swimming in a lake"),
+    ("Ana wants tea", "Ana wants tea with milk"),
+    ("Ana is driving Bo", "Ana is driving Bo up the wall"),
+    ("Ana likes the boss", "Ana likes the tall boss"),
+    ("Ana is eating a cake", "Ana is eating a cake thinking it is bread"),
+    ("安娜有狗", "安娜有狗，有误"),
+    ("安娜有狗", "安娜有狗，会死"),
+    ("安娜有狗", "安娜有狗，在元宇宙"),
+    ("安娜有狗", "安娜有狗，来自小道消息"),
+    ("安娜有狗", "安娜有狗。愚人节快乐。"),
+    ("安娜有狗", "安娜有狗。Grapje."),
+    ("安娜是大使", "安娜是特别大使"),
+    ("安娜参加会议", "安娜参加非常会议"),
 ]
 
 NEITHER = [

@@ -122,13 +122,13 @@ class _Alignment:
             return True
         if self.harmless.describes(run, following, before):
             named = start > 0 and run[0].definite and self.short[here].definite
-            return self.happens or named
+            return self.happens or (named and not run[0].certain)
         if not start:
             return self._may_begin(texts, following)
         if following in BE:
             return self._is_aside(start, stop)
         among = self.happens and following in self.rules.prepositions and before not in BE
-        return among and self.harmless.places(texts)
+        return among and self.harmless.places(run)
 
     def _may_begin(self, texts: Sequence[str], following: str) -> bool:
         """Tell whether the long fact begins with one more statement: "I live here, I like tea"."""
@@ -147,7 +147,7 @@ class _Alignment:
             return len(run) > 1 and self._may_join(start)
         if self.happens and self.rules.is_ing(texts[0]) and not before.endswith("+"):
             return True
-        return self._may_place(texts, before) and self.harmless.places(texts)
+        return self._may_place(texts, before) and self.harmless.places(run)
 
     def _may_join(self, start: int) -> bool:
         run, before = self.long[start + 1 :], self.long[start - 1].text
@@ -156,18 +156,20 @@ class _Alignment:
             return True
         if self.long[start].text == "and":
             return self.harmless.lists(before, run)
-        return self.happens and self.harmless.places(texts)
+        return self.happens and self.harmless.places(run)
 
     def _may_place(self, texts: Sequence[str], before: str) -> bool:
         """Tell whether a phrase of place may end the fact: no "up" of "giving up her job"."""
         if before in self.rules.adjectives:
             return False
         if not self.happens:
-            told = len(self.short) > 2 and BE.isdisjoint(word.text for word in self.long)
-            return told and texts[0] in self.harmless.placing
-        if texts[0] not in self.rules.directions or not before.endswith("+"):
+            told = len(self.short) > 2 and texts[0] in self.harmless.placing
+            return told and (BE | self.harmless.tastes).isdisjoint(word.text for word in self.long)
+        if texts[0] not in self.rules.directions:
             return True
-        return not self.harmless.going.isdisjoint({before, *self.rules.kinds_of(before)})
+        return before.endswith("+") and not self.harmless.going.isdisjoint(
+            {before, *self.rules.kinds_of(before)}
+        )
 
     def _is_aside(self, start: int, stop: int) -> bool:
         """Tell whether words between a subject and its verb only describe the subject.
@@ -183,4 +185,4 @@ class _Alignment:
             return len(texts) > 2 and texts[1] in BE and (known or texts[2].endswith("+"))
         if not BE.isdisjoint(texts):
             return False
-        return self.harmless.places(texts) or is_doing(subject[-1], run, rules)
+        return self.harmless.places(run) or is_doing(subject[-1], run, rules)

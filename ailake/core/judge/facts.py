@@ -175,14 +175,14 @@ def _fact(words: Sequence[Word], *, asks: bool, strict: bool) -> Fact:
 def _words(tokens: Sequence[str], rules: Grammar, *, asks: bool) -> list[Word]:
     """Drop articles and particles, and put every other word into its canonical form."""
     words: list[Word] = []
-    definite = False
+    definite = certain = False
     for place, token in enumerate(tokens):
         if token in rules.particles or (asks and token in rules.asking):
             continue
         if token in rules.closing and _closes(tokens[place + 1 :], rules):
             continue
         if token in rules.articles:
-            definite = True
+            definite, certain = True, token in rules.definite_articles
             continue
         text = rules.canonical(token)
         if asks:
@@ -195,8 +195,9 @@ def _words(tokens: Sequence[str], rules: Grammar, *, asks: bool) -> list[Word]:
         if words and words[-1].text.endswith("+") and rules.is_adverb(text):
             words.insert(-1, Word(text))  # "running quickly" is "quickly running"
             continue
-        words.append(Word(text, definite))
+        words.append(Word(text, definite, definite and certain))
         definite = rules.defines(text) or (definite and text in rules.adjectives)
+        certain = certain and definite
     return words
 
 

@@ -46,6 +46,7 @@ class Grammar:
     """
 
     articles: frozenset[str]
+    definite_articles: frozenset[str]
     particles: frozenset[str]
     closing: frozenset[str]
     courtesies: frozenset[str]
@@ -157,6 +158,7 @@ def grammar() -> Grammar:
 
     return Grammar(
         articles=frozenset(english["articles"]),
+        definite_articles=frozenset(english["definite_articles"]),
         particles=frozenset(chinese["particles"]),
         closing=frozenset(chinese["closing"]),
         courtesies=frozenset(chinese["courtesies"]),

@@ -40,13 +40,17 @@ class Harmless:
     placing: frozenset[str]
     pointing: frozenset[str]
     zh_predicates: frozenset[str]
+    zh_plain_adverbs: frozenset[str]
     zh_adverbs: frozenset[str]
     zh_short_adverbs: frozenset[str]
     zh_verbs: frozenset[str]
+    zh_where: frozenset[str]
+    statements: frozenset[str]
+    tastes: frozenset[str]
 
     def is_adverb(self, run: Sequence[str], before: str, following: str) -> bool:
         """Tell whether words are adverbs: Chinese ones only where they are in no other word."""
-        if all(map(self.grammar.is_adverb, run)):
+        if all(map(self.grammar.is_adverb, run)) or self.zh_plain_adverbs.issuperset(run):
             return True
         if following not in self.zh_predicates:
             return False
@@ -74,19 +78,23 @@ class Harmless:
             return False
         return all(text in qualities or text == "and" or rules.is_adverb(text) for text in texts)
 
-    def places(self, run: Sequence[str]) -> bool:
+    def places(self, run: Sequence[Word]) -> bool:
         """Tell whether words are a phrase that tells where, when, with whom or by what."""
-        first, *rest = run
+        first, *rest = (word.text for word in run)
         if first not in self.grammar.prepositions:
             return False
         if not rest:
             return first in _ALONE
-        return self.known.issuperset(rest) or (first == "with" and len(rest) == 1)
+        return self.known.issuperset(rest) or _names_company(run)
 
     def lists(self, before: str, run: Sequence[Word]) -> bool:
         """Tell whether words are one more thing of a list: tea "and coffee"."""
         texts = [word.text for word in run]
-        if texts[-1] not in self.nouns or not self.known.issuperset(texts):
+        if (
+            before in self.grammar.adjectives
+            or texts[-1] not in self.nouns
+            or not self.known.issuperset(texts)
+        ):
             return False
         return run[0].definite or (len(texts) == 1 and before in self.nouns)
 
@@ -106,12 +114,20 @@ class Harmless:
     def _states_in_chinese(self, run: Sequence[str]) -> bool:
         rest = run[1:] if run[0] in self.grammar.pronouns else run
         adverbs = self.zh_adverbs | self.zh_short_adverbs
-        first = next((word for word in rest if word not in adverbs), "")
-        return first in self.zh_verbs
+        said = [word for word in rest if word not in adverbs]
+        where = said[:1] and said[0] in self.zh_where
+        return not self.zh_verbs.isdisjoint(said if where else said[:1])
 
     def is_statement(self, words: Sequence[Word]) -> bool:
         """Tell whether a sentence of its own may stand beside others: no "wrong"."""
-        return len(words) > 2 and words[0].text not in self.pointing
+        texts = [word.text for word in words]
+        told = len(texts) > 2 and texts[0] not in self.pointing
+        return told and not self.statements.isdisjoint(texts)
+
+
+def _names_company(run: Sequence[Word]) -> bool:
+    """Tell whether words are "with" and what may be a name, in no list: "with Bo"."""
+    return len(run) == 2 and run[0].text == "with" and not run[1].definite
 
 
 def _goes_on(word: str, following: str) -> bool:
@@ -148,9 +164,13 @@ def harmless() -> Harmless:
         placing=forms("placing"),
         pointing=forms("pointing", "zh_pointing"),
         zh_predicates=forms("zh_predicates"),
-        zh_adverbs=forms("zh_adverbs"),
+        zh_plain_adverbs=forms("zh_plain_adverbs"),
+        zh_adverbs=forms("zh_adverbs", "zh_plain_adverbs"),
         zh_short_adverbs=forms("zh_short_adverbs"),
         zh_verbs=forms("zh_verbs"),
+        zh_where=forms("zh_where"),
+        statements=forms("statements", "verbs", "zh_statements", "zh_verbs"),
+        tastes=forms("tastes"),
     )
 
 

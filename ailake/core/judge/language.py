@@ -45,5 +45,5 @@ def _english() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
     rules, lists = grammar(), lexicon("harmless")
     words = frozenset(lists["grammar"])
     known = [rules.adjectives, rules.adverbs, rules.kinds, rules.same, rules.prepositions]
-    known += [lists["verbs"], lists["surroundings"], rules.clothes]
-    return frozenset(lists["english"]), words, words.union(*known)
+    known += [lists["surroundings"], rules.clothes]
+    return frozenset([*lists["english"], *lists["verbs"]]), words, words.union(*known)

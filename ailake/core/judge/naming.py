@@ -5,7 +5,7 @@ wearing a hat" is "a man in a hat". What fits none of the patterns is left as it
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ailake.core.judge.grammar import BE, Grammar
 
@@ -20,10 +20,12 @@ class Word:
     Attributes:
         text: Its canonical form; a verb in progress is its stem with a plus sign.
         definite: An article, possessive or number stands before it.
+        certain: It is of one that the reader knows: "the". Others may say "a" of the same.
     """
 
     text: str
     definite: bool = False
+    certain: bool = field(default=False, compare=False)
 
 
 def described(words: list[Word], rules: Grammar) -> list[Word]:
