@@ -178,6 +178,11 @@ TAKEN_BACK = [
     ("安娜有狗", "安娜有狗。Grapje."),
     ("安娜是大使", "安娜是特别大使"),
     ("安娜参加会议", "安娜参加非常会议"),
+    ("Ana is dying", "Ana is dying with laughter"),
+    ("The doctor trusts Bo", "The doctor trusts Bo with reservations"),
+    ("A man is shooting Bo", "A man is shooting Bo with a camera"),
+    ("A man is shooting Bo", "A man is shooting Bo with a water gun"),
+    ("Ana is on a salt diet", "Ana is on a low salt diet"),
 ]
 
 NEITHER = [

@@ -83,6 +83,8 @@ class _Alignment:
         self.happens = short.happens and long.happens
         self.rules = grammar()
         self.harmless = harmless()
+        said = (word.text for word in self.long)
+        self.company = not self.happens and self.harmless.has_company(said)
         self.dead: set[tuple[int, int]] = set()
 
     def found(self, here: int, there: int) -> bool:
@@ -128,7 +130,7 @@ class _Alignment:
         if following in BE:
             return self._is_aside(start, stop)
         among = self.happens and following in self.rules.prepositions and before not in BE
-        return among and self.harmless.places(run)
+        return among and self.harmless.places(run, company=self.company)
 
     def _may_begin(self, texts: Sequence[str], following: str) -> bool:
         """Tell whether the long fact begins with one more statement: "I live here, I like tea"."""
@@ -147,7 +149,7 @@ class _Alignment:
             return len(run) > 1 and self._may_join(start)
         if self.happens and self.rules.is_ing(texts[0]) and not before.endswith("+"):
             return True
-        return self._may_place(texts, before) and self.harmless.places(run)
+        return self._may_place(texts, before) and self.harmless.places(run, company=self.company)
 
     def _may_join(self, start: int) -> bool:
         run, before = self.long[start + 1 :], self.long[start - 1].text
@@ -156,7 +158,7 @@ class _Alignment:
             return True
         if self.long[start].text == "and":
             return self.harmless.lists(before, run)
-        return self.happens and self.harmless.places(run)
+        return self.happens and self.harmless.places(run, company=self.company)
 
     def _may_place(self, texts: Sequence[str], before: str) -> bool:
         """Tell whether a phrase of place may end the fact: no "up" of "giving up her job"."""
@@ -185,4 +187,4 @@ class _Alignment:
             return len(texts) > 2 and texts[1] in BE and (known or texts[2].endswith("+"))
         if not BE.isdisjoint(texts):
             return False
-        return self.harmless.places(run) or is_doing(subject[-1], run, rules)
+        return self.harmless.places(run, company=self.company) or is_doing(subject[-1], run, rules)

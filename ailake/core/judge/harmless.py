@@ -78,14 +78,23 @@ class Harmless:
             return False
         return all(text in qualities or text == "and" or rules.is_adverb(text) for text in texts)
 
-    def places(self, run: Sequence[Word]) -> bool:
-        """Tell whether words are a phrase that tells where, when, with whom or by what."""
+    def has_company(self, words: Iterable[str]) -> bool:
+        """Tell whether words tell of living or working, which is done with someone."""
+        return not self.verbs.isdisjoint(words)
+
+    def places(self, run: Sequence[Word], *, company: bool) -> bool:
+        """Tell whether words are a phrase that tells where, when or by what.
+
+        Args:
+            run: The words.
+            company: They may tell with whom, by a name in no list.
+        """
         first, *rest = (word.text for word in run)
         if first not in self.grammar.prepositions:
             return False
         if not rest:
             return first in _ALONE
-        return self.known.issuperset(rest) or _names_company(run)
+        return self.known.issuperset(rest) or (company and _names_company(run))
 
     def lists(self, before: str, run: Sequence[Word]) -> bool:
         """Tell whether words are one more thing of a list: tea "and coffee"."""
