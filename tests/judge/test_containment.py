@@ -75,6 +75,7 @@ HARMLESS = [
     ("Ana has a cat", "Ana has a cat and a dog"),
     ("安娜高", "安娜很高"),
     ("A man is walking", "A man is walking down the street"),
+    ("I am allergic to peanuts", "Let me begin with one thing. I am allergic to peanuts."),
 ]
 
 # The second takes the first back, or tells of another person, thing or place.
