@@ -184,6 +184,13 @@ TAKEN_BACK = [
     ("A man is shooting Bo", "A man is shooting Bo with a camera"),
     ("A man is shooting Bo", "A man is shooting Bo with a water gun"),
     ("Ana is on a salt diet", "Ana is on a low salt diet"),
+    ("Ana is rich", "The following is made up. Ana is rich."),
+    ("Ana is rich", "Ana is rich. I am skeptical."),
+    ("安娜有钱", "小波坚信这是事实。安娜有钱。"),
+    ("Ana es rica", "Ana es muy rica"),
+    ("Ana es rica", "Ana es rica y Bo es pobre"),
+    ("A father is singing", "A father in law is singing"),
+    ("A mother is singing", "A step mother is singing"),
 ]
 
 NEITHER = [
