@@ -96,7 +96,10 @@ def test_every_kind_has_an_event(lake: ailake.Lake, facts: ailake.Facts) -> None
         if kind is not AssertionKind.ASSERT
     ]
     write_down(lake.store, others)
-    assert events(lake) == ["fact_assert", "fact_retract", "fact_supersede", "fact_reject"]
+    assert events(lake) == [
+        "fact_assert", "fact_retract", "fact_supersede", "fact_reject", "fact_keep_both",
+        "fact_defer",
+    ]  # fmt: skip
     assert set(FACT_EVENTS) == set(AssertionKind)
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -24,7 +24,7 @@ from contested import (
 import ailake
 from ailake import FactTriple, InvalidInputError, ProviderError
 from ailake.core.usage import Usage
-from ailake.core.verifying import FactAnswer, FactCase, FactVerdict
+from ailake.core.verifying import CasePlanner, FactAnswer, FactCase, FactVerdict
 from ailake.maintenance import FactVerifyJob
 from ailake.providers import ChatModel, OpenAIFactVerifier
 
@@ -305,3 +305,42 @@ def test_a_refused_key_ends_the_run(
     with pytest.raises(ProviderError, match="401"):
         FactVerifyJob(lake, verifier=model(chat)).run(LATER)
     assert (len(chat.asked), len(believed(contested))) == (1, 2)
+
+
+def told_of_answers(lake: ailake.Lake) -> list[str]:
+    entries = lake.ledger().entries(lake.memory("ana-bot").scope)
+    told_ = [str(one.event) for one in entries if one.event.startswith("fact_")]
+    assert lake.ledger().verify() == ()
+    return [event for event in told_ if event != "fact_assert"]
+
+
+@pytest.mark.usefixtures("contested")
+@pytest.mark.parametrize(
+    ("verdict", "event"),
+    [
+        ("supersede", "fact_supersede"), ("keep_both", "fact_keep_both"),
+        ("reject_new", "fact_reject"), ("defer", "fact_defer"),
+    ],
+)  # fmt: skip
+def test_every_answer_is_in_the_ledger(lake: ailake.Lake, verdict: str, event: str) -> None:
+    run(lake, always(verdict))
+    assert told_of_answers(lake) == [event]
+    FactVerifyJob(lake, verifier=always(verdict)).run(LATER + timedelta(hours=1))
+    # What goes on waiting is answered again.
+    assert told_of_answers(lake) == [event] * (2 if verdict == "defer" else 1)
+
+
+@pytest.mark.parametrize("verdict", ["keep_both", "defer"])
+def test_an_answer_of_an_older_release_is_told_once(
+    lake: ailake.Lake, facts: ailake.Facts, monkeypatch: pytest.MonkeyPatch, verdict: str
+) -> None:
+    facts.assert_([works("Oslo Ltd", 2015), works("Rome Ltd", 2020)], now=NOW)
+    with monkeypatch.context() as older:
+        older.setattr(CasePlanner, "_say", lambda *_: None)
+        run(lake, always(verdict))
+    assert told_of_answers(lake) == []
+    for name in ("Acme", "Beta"):
+        facts.assert_([works(name, 2001, 2002)], now=LATER)
+        lake.memory("ana-bot").forget(f"m-{name}", now=LATER)
+        assert told_of_answers(lake) == [f"fact_{verdict}"]
+    assert lake.table("assertions").count_rows(f"kind = '{verdict}'") == 1

@@ -16,19 +16,24 @@ from ailake.core.windows import Window
 
 
 class AssertionKind(StrEnum):
-    """Whether something was said, taken back, or found against by a verifier that was asked."""
+    """Whether something was said or taken back, or what a verifier that was asked answered."""
 
     ASSERT = "assert"
     RETRACT = "retract"
     SUPERSEDE = "supersede"
     REJECT_NEW = "reject_new"
+    KEEP_BOTH = "keep_both"
+    DEFER = "defer"
 
 
 _RULES = frozenset(Verifier)
-_FOUND: Mapping[str, AssertionKind] = {
+_ANSWERS: Mapping[str, AssertionKind] = {
     Verdict.SUPERSEDE: AssertionKind.SUPERSEDE,
     Verdict.REJECT_NEW: AssertionKind.REJECT_NEW,
+    Verdict.KEEP_BOTH: AssertionKind.KEEP_BOTH,
+    Verdict.DEFER: AssertionKind.DEFER,
 }
+_TAKING_AWAY = frozenset({AssertionKind.RETRACT, AssertionKind.SUPERSEDE, AssertionKind.REJECT_NEW})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +44,15 @@ class Assertion:
         assertion_id: The same for the same said again by a call of the same instant.
         subject: As it was given; empty in all that is no assertion.
         object: The same.
-        window: When the fact was said to hold; for how long it lost where a verifier said so.
+        window: When the fact was said to hold; for how long it lost where a verifier said so, or
+            the new one holds where it let both stay.
         recorded_at: When it was said.
         ordinal: That of the key's next version then, so that it has a place between them.
         version_id: The version that it made, empty where it added none.
         verifier: Who decided, empty where the predicate was multi-valued.
         source_memory_id: The memory that it was taken from, or empty.
-        winner_fact_id: The fact that a verifier, asked later, let stay; else empty.
+        winner_fact_id: The fact that a verifier, asked later, let stay, with keep_both and defer
+            the new one; else empty.
     """
 
     assertion_id: str
@@ -66,6 +73,11 @@ class Assertion:
     def is_assert(self) -> bool:
         """Whether something was said, and nothing taken away."""
         return self.kind is AssertionKind.ASSERT
+
+    @property
+    def takes_away(self) -> bool:
+        """Whether less is believed since: not by an answer that leaves all as it is."""
+        return self.kind in _TAKING_AWAY
 
 
 def assertion_id(
@@ -105,7 +117,7 @@ def retraction(fact_id: str, object_id: str, *, recorded_at: datetime, ordinal: 
     )  # fmt: skip
 
 
-def found_against(
+def answered(
     kind: AssertionKind,
     loser: StoredVersion,
     winner: StoredVersion,
@@ -113,8 +125,18 @@ def found_against(
     recorded_at: datetime,
     ordinal: int,
 ) -> Assertion:
-    """Return that a verifier, asked later, found against a fact; it names no memory either."""
-    made = digest(kind, loser.version_id, winner.version_id)
+    """Return what a verifier, asked later, answered; it names no memory either.
+
+    Args:
+        kind: Which answer.
+        loser: The version that it found against; where it found against none, the known one.
+        winner: The other.
+        recorded_at: When it answered.
+        ordinal: That of the key's next version then.
+    """
+    # A case that goes on waiting is answered several times.
+    when = () if kind in _TAKING_AWAY else (recorded_at.isoformat(),)
+    made = digest(kind, loser.version_id, winner.version_id, *when)
     window = loser.window if kind is AssertionKind.REJECT_NEW else winner.window
     return Assertion(
         made, kind, loser.fact_id, "", "", loser.object_id, window, recorded_at, ordinal,
@@ -152,13 +174,15 @@ def untold(
         if version.origin is not Origin.REMAINDER and version.version_id not in makers
         if (told := told_by(version, verifier=verifier)).assertion_id not in ids
     ]
-    taken_back = {(one.fact_id, one.recorded_at) for one in written if not one.is_assert}
+    taken_back = {(one.fact_id, one.recorded_at) for one in written if one.takes_away}
     stored = {version.version_id: version for version in versions}
     for decision in different:
         found = _told_by_decision(decision, stored, verifier=verifier)
         if found is None or found.assertion_id in ids:
             continue
-        if found.is_assert or (found.fact_id, found.recorded_at) not in taken_back:
+        if not found.takes_away:
+            missing.append(found)
+        elif (found.fact_id, found.recorded_at) not in taken_back:
             missing.append(found)
             taken_back.add((found.fact_id, found.recorded_at))
     return missing
@@ -169,11 +193,12 @@ def _told_by_decision(
 ) -> Assertion | None:
     loser, winner = (stored.get(decision[f"{side}_version_id"]) for side in ("loser", "winner"))
     when, verdict = decision["decided_at"], decision["verdict"]
-    if verdict in _FOUND and decision["verifier"] not in _RULES:
-        if loser is None or winner is None or loser.retired_at != when:
+    if verdict in _ANSWERS and decision["verifier"] not in _RULES:
+        kind = _ANSWERS[verdict]
+        if loser is None or winner is None or not _is_answer(kind, decision, loser, winner):
             return None
         place = _place(stored.values(), loser, when)
-        return found_against(_FOUND[verdict], loser, winner, recorded_at=when, ordinal=place)
+        return answered(kind, loser, winner, recorded_at=when, ordinal=place)
     meant = loser or winner
     if meant is None or verdict not in {Verdict.RETRACT, Verdict.NOOP}:
         return None
@@ -191,6 +216,19 @@ def _told_by_decision(
         meant.object, meant.object_id, meant.window, when, place, "", verifier,
         decision["source_memory_id"],
     )  # fmt: skip
+
+
+def _is_answer(
+    kind: AssertionKind,
+    decision: Mapping[str, Any],
+    loser: StoredVersion,
+    winner: StoredVersion,
+) -> bool:
+    """Tell whether an answer was applied; ids of versions that are gone may be given out again."""
+    if kind in _TAKING_AWAY:
+        return bool(loser.retired_at == decision["decided_at"])
+    named = decision["loser_fact_id"], decision["winner_fact_id"]
+    return named == (loser.fact_id, winner.fact_id)
 
 
 def _place(versions: Iterable[StoredVersion], meant: StoredVersion, when: datetime) -> int:

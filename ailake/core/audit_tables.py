@@ -29,7 +29,8 @@ LEDGER = TableSpec(
             "event",
             _TEXT,
             "create, modify, merged, update, restore, forget_intent, memory_forget, forget_void, "
-            "purge; fact_assert, fact_retract, fact_supersede, fact_reject; job_run; graph_index",
+            "purge; fact_assert, fact_retract, fact_supersede, fact_reject, fact_keep_both, "
+            "fact_defer; job_run; graph_index",
         ),
         Column(
             "subject_id",

@@ -42,6 +42,8 @@ class LedgerEvent(StrEnum):
     FACT_RETRACT = "fact_retract"
     FACT_SUPERSEDE = "fact_supersede"
     FACT_REJECT = "fact_reject"
+    FACT_KEEP_BOTH = "fact_keep_both"
+    FACT_DEFER = "fact_defer"
     JOB_RUN = "job_run"
     GRAPH_INDEX = "graph_index"
 

@@ -101,7 +101,7 @@ ASSERTIONS = TableSpec(
             "kind",
             _TEXT,
             "assert; retract, supersede or reject_new: these have no names, and say that fact_id "
-            "is no longer believed",
+            "is no longer believed; keep_both or defer: nor have these, and they say that it is",
         ),
         *_TRIPLE,
         *_VALID,

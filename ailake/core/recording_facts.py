@@ -31,6 +31,8 @@ FACT_EVENTS: Mapping[str, LedgerEvent] = MappingProxyType(
         AssertionKind.RETRACT: LedgerEvent.FACT_RETRACT,
         AssertionKind.SUPERSEDE: LedgerEvent.FACT_SUPERSEDE,
         AssertionKind.REJECT_NEW: LedgerEvent.FACT_REJECT,
+        AssertionKind.KEEP_BOTH: LedgerEvent.FACT_KEEP_BOTH,
+        AssertionKind.DEFER: LedgerEvent.FACT_DEFER,
     }
 )
 

@@ -162,7 +162,8 @@ class KeyPlanner:
             self.retract(said.fact_id, "")
             return
         if not said.is_assert:
-            self._lose(said)
+            if said.takes_away:
+                self._lose(said)
             return
         self._multi_valued = not said.verifier
         if said.verifier:

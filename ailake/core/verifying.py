@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
-from ailake.core.assertions import AssertionKind, found_against
+from ailake.core.assertions import AssertionKind, answered
 from ailake.core.fact_rows import is_applied
 from ailake.core.fact_versions import FactKey, FactVersion, Origin, StoredVersion, Verdict
 from ailake.core.records import Scope
@@ -142,24 +142,25 @@ class CasePlanner(KeyPlanner):
         new, known = case.new, case.known
         loser, winner = known, new
         if answer.verdict is FactVerdict.SUPERSEDE:
-            self._find_against(AssertionKind.SUPERSEDE, known, new)
+            self._say(AssertionKind.SUPERSEDE, known, new)
+            self._retire(known)
             for window in minus(known.window, new.window):
                 self._insert(replace(known, window=window), Origin.REMAINDER)
         elif answer.verdict is FactVerdict.REJECT_NEW:
-            self._find_against(AssertionKind.REJECT_NEW, new, known)
+            self._say(AssertionKind.REJECT_NEW, new, known)
+            self._retire(new)
             loser, winner = new, known
+        else:
+            self._say(AssertionKind(verdict), known, new)
         self._note(
             verdict, loser, winner, reason=answer.reason,
             source=new.source_memory_id, by=verifier, model=answer.model, usage=answer.usage,
         )  # fmt: skip
         return verdict
 
-    def _find_against(
-        self, kind: AssertionKind, loser: StoredVersion, winner: StoredVersion
-    ) -> None:
+    def _say(self, kind: AssertionKind, loser: StoredVersion, winner: StoredVersion) -> None:
         when, place = self._now, self._next
-        self._said.append(found_against(kind, loser, winner, recorded_at=when, ordinal=place))
-        self._retire(loser)
+        self._said.append(answered(kind, loser, winner, recorded_at=when, ordinal=place))
 
     def close(self, case: OpenCase, rows: Sequence[Mapping[str, Any]]) -> None:
         """Close a stale case, and queue what followed its versions and contradicts each other.
