@@ -196,11 +196,32 @@ def test_what_a_newer_release_wrote_is_refused(lake: ailake.Lake) -> None:
     assert ledger.verify()[0].reason.startswith("its chain version is 2")
 
 
-def test_an_entry_that_can_not_be_read_is_named(lake: ailake.Lake) -> None:
-    append(lake, ONE, told(2))
-    rewritten(lake, lambda rows: rows[1].update(agent_id=""))
-    with pytest.raises(LakeCorruptError, match="entry 'm-e1' can't be read"):
-        lake.ledger().verify()
+@pytest.mark.parametrize(
+    "edit",
+    [{"agent_id": ""}, {"timestamp": 9 * 10**17}, {"parents": [None]}],
+    ids=lambda e: next(iter(e)),
+)
+def test_an_entry_that_can_not_be_read_is_named_and_others_are_checked(
+    lake: ailake.Lake, edit: dict[str, Any]
+) -> None:
+    append(lake, ONE, told(3))
+    append(lake, TWO, told(3, of="n"))
+
+    def change(rows: list[dict[str, Any]]) -> None:
+        next(row for row in rows if row["entry_id"] == "m-e1").update(edit)
+        next(row for row in rows if row["entry_id"] == "n-e2").update(subject_id="other")
+
+    rewritten(lake, change)
+    found = {one.id: one for one in lake.ledger().verify()}
+    assert (found["m-e1"].sequence, "can't be read" in found["m-e1"].reason) == (1, True)
+    assert found["m-e1"].scope == (ailake.LakeScope() if "agent_id" in edit else ONE)
+    assert (found["n-e2"].scope, found["n-e2"].sequence) == (TWO, 2)
+    # A chain of which one is moved away has a gap, too.
+    assert len(found) == (3 if "agent_id" in edit else 2)
+    assert [one.scope for one in lake.ledger().verify(ONE)] == [ONE]
+    if "agent_id" not in edit:
+        with pytest.raises(LakeCorruptError, match="entry 'm-e1' can't be read"):
+            lake.ledger().entries(ONE)
 
 
 def test_a_lost_race_for_a_head_links_nothing(lake: ailake.Lake) -> None:

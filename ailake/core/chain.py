@@ -214,7 +214,10 @@ def head_of(entries: Sequence[LedgerEntry]) -> LedgerHead | None:
 
 
 def verify(
-    scope: ChainScope, entries: Iterable[LedgerEntry], *, head: LedgerHead | None = None
+    scope: ChainScope,
+    entries: Iterable[LedgerEntry | BrokenEntry],
+    *,
+    head: LedgerHead | None = None,
 ) -> BrokenEntry | None:
     """Return the first entry of a whole chain that does not hold, or None where all do.
 
@@ -223,11 +226,13 @@ def verify(
 
     Args:
         scope: Whose chain.
-        entries: All of its entries, by their sequence.
+        entries: All of its entries, by their sequence; one that can't be read is broken already.
         head: A head that was pinned earlier, whose entry must still be there.
     """
     chain = _Chain(scope)
     for entry in entries:
+        if isinstance(entry, BrokenEntry):
+            return replace(entry, sequence=chain.length)
         fault = chain.fault(entry)
         place = chain.length - 1
         if not fault and head is not None and place == head.sequence and entry.hash != head.hash:

@@ -18,6 +18,7 @@ from ailake.core.chain import (
     CHAIN_VERSION,
     GENESIS,
     TAG,
+    BrokenEntry,
     LedgerEntry,
     LedgerEvent,
     LedgerHead,
@@ -125,6 +126,18 @@ def entries_of(rows: pa.Table) -> Iterator[LedgerEntry]:
     Raises:
         LakeCorruptError: A value is none that ailake writes; the entry is named.
     """
+    for entry in read_entries(rows):
+        if isinstance(entry, BrokenEntry):
+            raise LakeCorruptError(f"ledger: entry {entry.id!r} {entry.reason}")
+        yield entry
+
+
+def read_entries(rows: pa.Table) -> Iterator[LedgerEntry | BrokenEntry]:
+    """Yield rows as entries, in their order, and one that can't be read as broken.
+
+    Raises:
+        LakeCorruptError: A scope is none that ailake writes; see ``apart``.
+    """
     for start in range(0, rows.num_rows, _SLICE):
         part = rows.slice(start, _SLICE)
         scopes, codes = chain_scopes_of(part)
@@ -142,12 +155,30 @@ def entries_of(rows: pa.Table) -> Iterator[LedgerEntry]:
             yield _entry(dict(zip(names, values, strict=True)))
 
 
-def _entry(fields: Mapping[str, Any]) -> LedgerEntry:
+def apart(rows: pa.Table) -> tuple[list[BrokenEntry], pa.Table]:
+    """Return the first entry of each scope that none can be, as broken, and all other rows."""
+    named, codes = _parts_of(rows)
+    broken, lost = [], []
+    for code, (entry_id, parts) in enumerate(named):
+        try:
+            chain_scope(parts, entry_id)
+        except LakeCorruptError:
+            lost.append(code)
+            place = rows["sequence"][int(np.argmax(codes == code))].as_py()
+            reason = f"can't be read: its scope is {tuple(parts)}"
+            broken.append(BrokenEntry(LakeScope(), place, entry_id, reason))
+    return broken, rows.filter(pa.array(~np.isin(codes, lost))) if lost else rows
+
+
+def _entry(fields: Mapping[str, Any]) -> LedgerEntry | BrokenEntry:
     try:
+        if None in fields["parents"]:
+            raise InvalidInputError.of("parents", got=fields["parents"], wanted="ids of entries")
         instant = instant_of(fields["timestamp"] * 1_000)
         return LedgerEntry(**{**fields, "timestamp": instant})
     except (InvalidInputError, OverflowError) as error:
-        raise LakeCorruptError(f"ledger: entry {fields['id']!r} can't be read: {error}") from error
+        told = fields["scope"], fields["sequence"], fields["id"]
+        return BrokenEntry(*told, f"can't be read: {error}")
 
 
 def _scope(parts: Sequence[str], entry_id: str) -> Scope:

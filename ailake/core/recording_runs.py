@@ -61,14 +61,18 @@ def run_records(rows: pa.Table, ids: Iterator[str], *, source_version: int) -> R
     return {LakeScope(): records} if records else {}
 
 
-def broken_run(entries: Iterable[LedgerEntry], hashes: Mapping[int, str]) -> BrokenEntry | None:
+def broken_run(
+    entries: Iterable[LedgerEntry | BrokenEntry], hashes: Mapping[int, str]
+) -> BrokenEntry | None:
     """Return the first entry whose run is not in ``job_runs`` as it was, or None where all are.
 
     Args:
-        entries: The chain of the lake itself, by their sequence.
+        entries: The chain of the lake itself, by their sequence; what can't be read is left out.
         hashes: Of each run that is there, by its row.
     """
     for entry in entries:
+        if isinstance(entry, BrokenEntry):
+            continue
         present = hashes.get(entry.source_row)
         if entry.event == LedgerEvent.JOB_RUN and present != entry.payload_hash:
             reason = "its run is gone" if present is None else "its run was changed"

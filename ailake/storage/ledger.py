@@ -26,7 +26,13 @@ from ailake.core.chain import (
 from ailake.core.erasure import Target
 from ailake.core.filters import Predicate, conjunction, disjunction, parse_where
 from ailake.core.graph_provenance import NO_ROW
-from ailake.core.ledger_rows import chain_scope, chain_scopes_of, entries_of, entry_rows
+from ailake.core.ledger_rows import (
+    apart,
+    chain_scope,
+    chain_scopes_of,
+    entry_rows,
+    read_entries,
+)
 from ailake.core.recording import Latest, Records, Told
 from ailake.core.recording_facts import FACT_EVENTS
 from ailake.core.recording_runs import RUN_COLUMNS, broken_run, run_hashes
@@ -202,7 +208,7 @@ def check_chain(
         scope: Whose chain.
         head: Its head, where it was pinned earlier.
     """
-    entries = entries_of(read_chain(dataset, in_scope(scope)))
+    entries = read_entries(read_chain(dataset, in_scope(scope)))
     broken = _checked(scope, entries, runs, head=head)
     return () if broken is None else (broken,)
 
@@ -210,19 +216,21 @@ def check_chain(
 def check_chains(dataset: lance.LanceDataset, runs: lance.LanceDataset) -> tuple[BrokenEntry, ...]:
     """Return the first entry that does not hold of each chain that has one, by scope.
 
+    What belongs to no scope that there can be is told of the lake itself.
+
     Args:
         dataset: A version of the ledger.
         runs: A version of ``job_runs`` that is no older.
     """
-    entries = entries_of(read_chain(dataset, predicate(None)))
-    chains = groupby(entries, key=lambda one: one.scope)
+    lost, rows = apart(read_chain(dataset, predicate(None)))
+    chains = groupby(read_entries(rows), key=lambda one: one.scope)
     found = (_checked(scope, chain, runs, head=None) for scope, chain in chains)
-    return tuple(broken for broken in found if broken is not None)
+    return (*lost, *(broken for broken in found if broken is not None))
 
 
 def _checked(
     scope: ChainScope,
-    chain: Iterable[LedgerEntry],
+    chain: Iterable[LedgerEntry | BrokenEntry],
     runs: lance.LanceDataset,
     *,
     head: LedgerHead | None,
