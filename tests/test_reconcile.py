@@ -211,6 +211,31 @@ def test_a_batch_with_a_bad_row_is_refused_by_name() -> None:
     naive = good.set_column(3, "valid_from", good["valid_from"].cast(pa.timestamp("us")))
     with pytest.raises(InvalidInputError, match=r"valid_from: .*timestamps with a time zone"):
         classify_batch(naive, good)
+    far = pa.array([year(2001), year(9999)], pa.timestamp("us", "UTC"))
+    with pytest.raises(InvalidInputError, match=r"new fact 1: valid_to: got '9999-01-01.*1678 to"):
+        classify_batch(good.set_column(4, "valid_to", far), good)
+    for key in ((), "subject"):
+        with pytest.raises(InvalidInputError, match=r"key: got .*, wanted names of columns"):
+            classify_batch(good, good, key=key)
+
+
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string(), pa.string_view()])
+def test_texts_of_different_types_are_compared(text: pa.DataType) -> None:
+    prior = columns([("Ana", "b", "c", window(2000, None))], 1)
+    facts = columns([("Ana", "b", value, window(2001, None)) for value in ("c", "d")], 1)
+    schema = pa.schema(
+        [
+            field.with_type(text) if n in {0, 1, 2, 5} else field
+            for n, field in enumerate(facts.schema)
+        ]
+    )
+    opened = facts.cast(schema).set_column(4, "valid_to", pa.nulls(2))
+    for one, two in ((opened, prior), (facts, prior.cast(schema))):
+        got = classify_batch(one, two)
+        assert got["kind"].to_pylist() == ["noop", "supersede"]
+        assert got["loser_fact_id"].to_pylist() == [None, "f0"]
+    nothing = facts.schema.empty_table()
+    assert classify_batch(nothing, pa.table(nothing.to_pydict())).num_rows == 0
 
 
 def test_decisions_compare_without_the_id() -> None:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ailake.core.instants import EARLIEST, LATEST
 from ailake.core.reconcile import FactKind
 from ailake.core.rows import instant_of
 from ailake.core.schema import INSTANT
@@ -40,9 +41,12 @@ def classify_batch(
         with supersede; as ``classify_fact`` decides.
 
     Raises:
-        InvalidInputError: A column is missing or has nulls, an instant has no time zone, or a
-            window is empty or inverted; the message names the row.
+        InvalidInputError: No key, a column is missing or has nulls, an instant has no time zone or
+            is outside the years 1678 to 2261, or a window is empty or inverted; the message names
+            the row.
     """
+    if isinstance(key, str) or not key:
+        raise InvalidInputError.of("key", got=key, wanted="names of columns, at least one")
     names = (*key, "object")
     for rows, told in ((new, "new"), (prior, "prior")):
         _check_columns(rows, (*names, *(("fact_id",) if told == "prior" else ())), told=told)
@@ -50,6 +54,9 @@ def classify_batch(
     keys, objects = _codes(new, prior, key), _codes(new, prior, ("object",))
     count = new.num_rows
     is_known, losers = _compare(keys, objects, windows, known)
+    fact_ids = prior["fact_id"]
+    if pa.types.is_string_view(fact_ids.type):
+        fact_ids = fact_ids.cast(pa.large_string())  # Nothing can be taken of a view.
     kinds = np.full(count, _APPEND, np.int8)
     kinds[losers >= 0] = _SUPERSEDE
     kinds[is_known] = _NOOP
@@ -58,7 +65,7 @@ def classify_batch(
     return pa.table(
         {
             "kind": pa.DictionaryArray.from_arrays(kinds, pa.array(map(str, _KINDS))),
-            "loser_fact_id": prior["fact_id"].take(places),
+            "loser_fact_id": fact_ids.take(places),
         }
     )
 
@@ -120,11 +127,19 @@ def _are_known(
 
 def _codes(new: pa.Table, prior: pa.Table, names: Sequence[str]) -> Ints:
     """Return codes of the columns together, new before prior."""
-    columns = [pa.chunked_array([*new[name].chunks, *prior[name].chunks]) for name in names]
+    columns = [_joined(new[name], prior[name]) for name in names]
     codes = _dense(columns[0])
     for column in columns[1:]:
         codes = _paired(codes, _dense(column))
     return codes
+
+
+def _joined(one: pa.ChunkedArray, two: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts one after another; frame libraries have them as another type than pyarrow."""
+    is_plain = one.type == two.type and not pa.types.is_string_view(one.type)
+    kind = one.type if is_plain else pa.large_string()
+    chunks = [*one.cast(kind).chunks, *two.cast(kind).chunks]
+    return pa.chunked_array(chunks, kind)
 
 
 def _paired(one: Ints, two: Ints) -> Ints:
@@ -173,13 +188,28 @@ def _check_columns(rows: pa.Table, texts: Sequence[str], *, told: str) -> None:
         kind = rows.schema.field(name).type
         wanted = "text" if name in texts else "timestamps with a time zone"
         fits = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        fits = fits or pa.types.is_string_view(kind)
         if name not in texts:
             fits = pa.types.is_timestamp(kind) and kind.tz is not None
+            # Nothing but open ends.
+            fits = fits or (name == "valid_to" and pa.types.is_null(kind))
         if not fits and rows.num_rows:
             raise InvalidInputError.of(f"{told} facts: {name}", got=str(kind), wanted=wanted)
         if name != "valid_to" and rows[name].null_count:
             place = pc.index(pc.is_null(rows[name]), True).as_py()
             raise InvalidInputError.of(f"{told} fact {place}: {name}", got=None, wanted=wanted)
+        if name not in texts and not pa.types.is_null(kind):
+            _check_range(rows[name], f"{told} fact {{}}: {name}")
+
+
+def _check_range(column: pa.ChunkedArray, told: str) -> None:
+    # To cast what does not fit fails, and names no row.
+    least, end = (pa.scalar(bound, column.type) for bound in (EARLIEST, LATEST))
+    outside = pc.or_(pc.less(column, least), pc.greater_equal(column, end))
+    if pc.any(outside).as_py():
+        place = pc.index(outside, True).as_py()
+        got = column[place].cast(pa.string()).as_py()
+        raise InvalidInputError.of(told.format(place), got=got, wanted="a year from 1678 to 2261")
 
 
 def _told(rows: pa.Table, place: int) -> str:
