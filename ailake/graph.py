@@ -34,6 +34,14 @@ class LanceKnowledgeGraph(WalkedGraph):
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    @property
+    def failures(self) -> int:
+        """How often the graph has failed a write of memories in this process, since it was opened.
+
+        The memories are stored, or gone, all the same; the log tells which.
+        """
+        return self._store.graph_faults.count
+
     def index(  # noqa: PLR0917 (a published signature)
         self,
         scope: Scope,

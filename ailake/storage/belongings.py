@@ -11,14 +11,18 @@ if TYPE_CHECKING:
     from ailake.storage.store import Store
 
 
-def remove(store: "Store", memories: Mapping[Scope, Collection[str]], *, now: datetime) -> None:
+def remove(store: "Store", memories: Mapping[Scope, Collection[str]], *, now: datetime) -> bool:
     """Delete what erased memories mention and what was decided of them, and forget their facts.
 
     Args:
         store: The lake.
         memories: The ids of the memories, by their scope.
         now: When they are removed.
+
+    Returns:
+        False where the graph failed, so that what they mention is to be removed later.
     """
-    mentions.remove(store, memories)
+    is_unmentioned = mentions.remove_if_possible(store, memories)
     fact_removal.remove(store, memories, now=now)
     decisions.remove(store, memories)
+    return is_unmentioned

@@ -51,7 +51,8 @@ def append(store: "Store", records: Sequence[DecisionRecord], *, again: bool = F
     if not records:
         return
     # A memory may have the id of one that was forgotten a moment ago.
-    store.recorder.end_removals(store)
+    named = [(one.memory_id, one.existing_id, one.absorbed_id) for one in records]
+    store.recorder.end_removals(store, again={one for ids in named for one in ids})
     table = store.tables[DECISIONS]
     left = _unrecorded(table, records) if again else records
     append_to(table, left, dim=store.embedder.dim, embedder_id=store.embedder.id)

@@ -102,7 +102,7 @@ def _settle_unhindered(store: "Store", root: Path) -> None:
 def _tidy(store: "Store") -> None:
     store.episodic.tidy()
     store.tables[decisions.DECISIONS].tidy()
-    store.tables[mentions.NAME].tidy()
+    store.graph_faults.tried(store.tables[mentions.NAME].tidy, what="not tidied", ids=())
 
 
 def _drain(store: "Store") -> None:

@@ -1,7 +1,7 @@
 """What becomes of facts once memories that they were taken from are forgotten."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -49,7 +49,9 @@ class _Key:
     missing: Sequence[Assertion]
 
 
-def remove(store: "Store", memories: Memories, *, now: datetime) -> None:
+def remove(
+    store: "Store", memories: Memories, *, now: datetime, unless_mentioned: bool = False
+) -> None:
     """Take facts back to what others than some erased memories said of them.
 
     What they alone said is deleted, and of the past what nobody else would have had the lake
@@ -60,13 +62,16 @@ def remove(store: "Store", memories: Memories, *, now: datetime) -> None:
         store: The lake.
         memories: The ids of the memories, by their scope.
         now: When they are removed.
+        unless_mentioned: Fail where the graph keeps what the facts mention; otherwise they go all
+            the same.
     """
     ids = {one for some in memories.values() for one in some}
     if ids:
         touched = {name: _named(store.tables[name], memories, ids) for name in _TABLES}
         keys = {key for rows in touched.values() for key in rows["key_id"].to_pylist()}
         if keys:
-            action = partial(_attempt, store, keys, memories, now=now)
+            unmention = mentions.remove if unless_mentioned else mentions.remove_if_possible
+            action = partial(_attempt, store, keys, memories, unmention, now=now)
             gone = with_retries(action, what="removal of facts")
             _forget_words(store, keys, memories, gone)
 
@@ -89,7 +94,12 @@ def _is_one(row: Mapping[str, Any], memories: Memories) -> bool:
 
 
 def _attempt(
-    store: "Store", keys: Collection[str], memories: Memories, *, now: datetime
+    store: "Store",
+    keys: Collection[str],
+    memories: Memories,
+    unmention: Callable[["Store", Memories], object],
+    *,
+    now: datetime,
 ) -> frozenset[str]:
     """Plan and commit; return the ids of the versions that are gone."""
     view = FactsView(store.tables["facts"].fresh())
@@ -104,7 +114,7 @@ def _attempt(
         for one in left
     ]  # fmt: skip
     # First, because nobody would find them without the facts.
-    mentions.remove(store, _lost(left, plans))
+    unmention(store, _lost(left, plans))
     _commit(store, view, plans)
     return frozenset(version_id for plan in plans for version_id in plan.gone)
 

@@ -1,5 +1,6 @@
 """The table ``mentions``: read scope by scope, added to and taken from in single commits."""
 
+import logging
 from collections import OrderedDict
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -25,6 +26,8 @@ from ailake.storage.table import IN_LIST, read_rows
 if TYPE_CHECKING:
     from ailake.storage.store import Store
     from ailake.storage.table import Table
+
+logger = logging.getLogger(__name__)
 
 NAME = "mentions"
 
@@ -189,7 +192,7 @@ def append(store: "Store", rows: pa.Table) -> None:
 
 def _add(store: "Store", rows: pa.Table) -> None:
     # An id may be given again that was forgotten a moment ago.
-    store.recorder.end_removals(store)
+    store.recorder.end_removals(store, again=rows["fact_id"].unique().to_pylist())
     table = store.tables[NAME]
     table.sync(table.append(rows.select(_COLUMNS)))
 
@@ -203,24 +206,47 @@ def note(
 ) -> None:
     """Add what memories mention, before their rows, in one commit; none makes none.
 
+    Where the graph fails they are stored without; which, the log tells.
+
     Args:
         store: The lake, whose write lock the caller holds where there is one.
         entries: Of each scope.
         now: When they are recorded.
         again: Some may have been noted before: those are left out.
     """
-    rows = []
-    for scope, some in entries.items():
-        fresh = fresh_mentions(some, store.graphs.noted(scope) if some and again else None)
-        if fresh:
-            rows.append(mention_rows(scope, fresh, recorded_at=now))
-    if rows:
-        _add(store, pa.concat_tables(rows))
+
+    def noted() -> None:
+        rows = []
+        for scope, some in entries.items():
+            fresh = fresh_mentions(some, store.graphs.noted(scope) if some and again else None)
+            if fresh:
+                rows.append(mention_rows(scope, fresh, recorded_at=now))
+        if rows:
+            _add(store, pa.concat_tables(rows))
+
+    ids = {one.fact_id for some in entries.values() for one in some}
+    store.graph_faults.tried(noted, what="the graph was not told what these mention", ids=ids)
 
 
 def are_noted(store: "Store", scope: Scope, entries: Sequence[IndexEntry]) -> bool:
-    """Tell whether the graph has all of the entries already."""
-    return not entries or not fresh_mentions(entries, store.graphs.noted(scope))
+    """Tell whether the graph has all of the entries already, as far as it can be read."""
+    try:
+        return not entries or not fresh_mentions(entries, store.graphs.noted(scope))
+    except Exception:
+        # Who notes them then finds it failing, and counts that.
+        logger.debug("the graph can not be read", exc_info=True)
+        return False
+
+
+def remove_if_possible(store: "Store", facts: Mapping[Scope, Collection[str]]) -> bool:
+    """Delete all mentions of some facts; where the graph fails the log tells of which not.
+
+    Returns:
+        Whether they are gone.
+    """
+    ids = {one for some in facts.values() for one in some}
+    what = "what these mention could not be removed"
+    return store.graph_faults.tried(lambda: remove(store, facts), what=what, ids=ids)
 
 
 def remove(store: "Store", facts: Mapping[Scope, Collection[str]]) -> int:

@@ -104,7 +104,8 @@ def delete_rows(store: "Store", plan: PurgePlan, *, now: datetime) -> None:
     if plan.target.ids is not None:
         # First, while rows still tell which facts these memories spoke of: what others said of
         # the same stays. Of a scope nothing does.
-        fact_removal.remove(store, _by_scope(plan.memories), now=now)
+        named = _by_scope(plan.memories)
+        fact_removal.remove(store, named, now=now, unless_mentioned=True)
     for name, found in plan.rows.items():
         for start in range(0, len(found), _AT_ONCE):
             store.tables[name].delete_rows(found[start : start + _AT_ONCE])

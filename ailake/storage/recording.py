@@ -11,8 +11,9 @@ a row would be one, and what was removed would never have been. A removal is ann
 its row is gone, whoever comes next records that it was forgotten.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -113,15 +114,18 @@ class Recorder:
         """
         self._note(store, made, alone=False, what=what)
 
-    def end_removals(self, store: "Store") -> None:
+    def end_removals(self, store: "Store", *, again: Collection[str] | None = None) -> None:
         """Record how announced removals ended: what is left of them goes, not what comes next.
 
         Args:
             store: The lake, whose write lock the caller holds where there is one.
+            again: Ids that something is about to be said of; None for any.
         """
         with self._lock:
-            if self._current(store, store.tables[LEDGER].snapshot()).intents:
-                self._locked(store, alone=store.location.root is not None)
+            intents = self._current(store, store.tables[LEDGER].snapshot()).intents
+            if intents:
+                ids = {one.subject_id for one in intents.values()} if again is None else again
+                self._locked(store, alone=store.location.root is not None, again=ids)
 
     def announce(
         self, store: "Store", rows: Mapping[Scope, Mapping[int, str]], *, now: datetime
@@ -173,9 +177,10 @@ class Recorder:
         with self._lock, exclusive(store.location.root, LEDGER):
             with_retries(noted, what=what)
 
-    def _locked(self, store: "Store", *, alone: bool) -> None:
+    def _locked(self, store: "Store", *, alone: bool, again: Collection[str] = ()) -> None:
+        caught_up = partial(self._catch_up, store, alone=alone, again=frozenset(again))
         with exclusive(store.location.root, LEDGER):
-            with_retries(lambda: self._catch_up(store, alone=alone), what="append to ledger")
+            with_retries(caught_up, what="append to ledger")
         store.tables[LEDGER].tidy()
 
     def _is_done(self, store: "Store") -> bool:
@@ -185,11 +190,11 @@ class Recorder:
         # Otherwise another has recorded, or announced what it did not live to remove.
         return store.tables[LEDGER].version == known.version
 
-    def _catch_up(self, store: "Store", *, alone: bool) -> None:
-        while not self._record(store, alone=alone):
+    def _catch_up(self, store: "Store", *, alone: bool, again: Collection[str] = ()) -> None:
+        while not self._record(store, alone=alone, again=again):
             pass
 
-    def _record(self, store: "Store", *, alone: bool) -> bool:
+    def _record(self, store: "Store", *, alone: bool, again: Collection[str]) -> bool:
         """Record what fits into one commit; tell whether that was all."""
         ledger = store.tables[LEDGER].snapshot()
         known = self._current(store, ledger)
@@ -207,7 +212,8 @@ class Recorder:
         appended, seen = None, self._seen
         if is_last:
             appended, seen = seen.share(assertions, runs, known.reached, most=MAX_ROWS)
-        over = ends(store, episodic, list(known.intents.values()), told_to, alone=alone)
+        intents = list(known.intents.values())
+        over = ends(store, episodic, intents, told_to, alone=alone, again=again)
         is_told = self._append(
             store.tables[LEDGER], ledger, rows, over,
             appended=appended, since=since, told_to=told_to,

@@ -167,8 +167,13 @@ def ends(
     told_to: int,
     *,
     alone: bool,
+    again: Collection[str] = (),
 ) -> Records:
-    """Return how announced removals ended; what a killed one left of its memories goes first."""
+    """Return how announced removals ended; what a killed one left of its memories goes first.
+
+    Where the graph fails they stay open, so that whoever comes next removes what the memories
+    mention, but for those whose ids are given ``again``: what comes next under these is to stay.
+    """
     if not intents:
         return {}
     row_ids = np.array([intent.source_row for intent in intents], np.uint64)
@@ -180,7 +185,8 @@ def ends(
             gone.setdefault(intent.scope, set()).add(intent.subject_id)
     if gone:
         when = max(intent.timestamp for intent in over)
-        belongings.remove(store, gone, now=when)
+        if not belongings.remove(store, gone, now=when):
+            over = [one for one in over if one.source_row in left or one.subject_id in again]
     return ends_of(over, left, new_ids(), source_version=told_to)
 
 

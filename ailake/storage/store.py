@@ -22,6 +22,7 @@ from ailake.core.rows import to_pylist
 from ailake.errors import AilakeError, EmbedderMismatchError, InvalidInputError, ReadOnlyError
 from ailake.storage import decisions
 from ailake.storage.draining import committing, settle, settle_logged, settle_stale
+from ailake.storage.graph_faults import GraphFaults
 from ailake.storage.held import HeldScopes
 from ailake.storage.identity import COLUMN, EmbedderIdentity, identity_of
 from ailake.storage.indexes import keep_current
@@ -56,6 +57,7 @@ class Store:
         held: Scopes that are held in memory for recall.
         weights: What the memories of larger ones weigh.
         graphs: What is mentioned in the scopes that were asked for last.
+        graph_faults: How often that has failed a write.
         rules: What new memories are judged by.
         recorder: What tells the ledger of what is committed.
         recall_bytes: What recall may hold of vectors in memory, and again of weights; None for
@@ -78,6 +80,7 @@ class Store:
     drained_later: pa.Table | None = None
     drainer: Drainer = field(init=False)
     recorder: Recorder = field(default_factory=Recorder)
+    graph_faults: GraphFaults = field(default_factory=GraphFaults)
     _without_logged: int = 0
     _checked: int = 0
     _vectors: int | None = None

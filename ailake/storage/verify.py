@@ -1,5 +1,6 @@
 """What must hold in every lake, looked at row by row."""
 
+import logging
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,12 +9,19 @@ from typing import TYPE_CHECKING
 from ailake.core.records import State
 from ailake.core.remembering import UNJUDGED
 from ailake.storage.store import Store
+from ailake.storage.table import Table
 
 if TYPE_CHECKING:
     import polars as pl
 
+logger = logging.getLogger(__name__)
+
 # Examples named per problem.
 _SHOWN = 3
+
+# Recall, remember and the checks of facts do without them.
+_READ_HERE_ALONE = ("mentions", "decisions", "job_runs", "ledger")
+_BATCH_ROWS = 131_072
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +30,8 @@ class Problem:
 
     Attributes:
         what: Which one.
-        count: How many memories or versions of facts break it.
-        examples: Ids of some of them.
+        count: How many memories, versions of facts or tables break it.
+        examples: Ids of some of them, or the tables' names.
     """
 
     what: str
@@ -38,7 +46,7 @@ def verify(store: Store, now: datetime) -> tuple[Problem, ...]:
     speaker, source); what was merged points at a memory of its scope; no row counts journal
     entries that are not there yet; no passage is left of a memory that is gone. Reads pass such a
     passage over, but it holds what its memory's erasure should have taken. Of facts see
-    ``broken_facts``.
+    ``broken_facts``. Tables that no recall needs, such as the graph's, can be read.
 
     Args:
         store: The lake.
@@ -89,7 +97,22 @@ def verify(store: Store, now: datetime) -> tuple[Problem, ...]:
         "a passage belongs to no memory": parts.join(rows, on=[*scope, "chunk_id"], how="anti"),
     }
     problems = [_problem(what, broken) for what, broken in found.items() if broken.height]
-    return (*problems, *(Problem(*broken) for broken in broken_facts(store)))
+    problems += [Problem(*broken) for broken in broken_facts(store)]
+    unread = tuple(name for name in _READ_HERE_ALONE if not _is_readable(store.tables[name]))
+    return (
+        *problems,
+        *([Problem("a table can not be read", len(unread), unread)] if unread else ()),
+    )
+
+
+def _is_readable(table: Table) -> bool:
+    try:
+        for _ in table.snapshot().scanner(batch_size=_BATCH_ROWS).to_batches():
+            pass
+    except (OSError, RuntimeError, ValueError):  # What pyarrow and the engine raise.
+        logger.warning("the table %s can not be read", table.name, exc_info=True)
+        return False
+    return True
 
 
 def _problem(what: str, broken: "pl.DataFrame") -> Problem:

@@ -1,11 +1,15 @@
 """What is forgotten, pruned or erased is mentioned nowhere any more."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 import ailake
 from ailake.maintenance import ForgetJob, PurgeJob
+from ailake.storage.table import Table
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 OTHER = ailake.Scope("ana-bot", "bo")
@@ -57,4 +61,75 @@ def test_what_expires(lake: ailake.Lake, memory: ailake.Memory) -> None:
 
 def test_purge(lake: ailake.Lake, memory: ailake.Memory) -> None:
     PurgeJob(lake, ids="gone", scope=memory.scope).run(now=NOW)
+    assert mentioned(lake, memory) == AFTER
+
+
+@contextmanager
+def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let nobody take anything from the graph."""
+    real = Table.delete_rows
+
+    def delete_rows(table: Table, *arguments: Any, **options: Any) -> Any:
+        if table.name == "mentions":
+            raise OSError("a disk is broken")
+        return real(table, *arguments, **options)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Table, "delete_rows", delete_rows)
+        yield
+
+
+@pytest.mark.parametrize("opened_anew", [False, True])
+def test_what_a_failing_graph_keeps_goes_once_it_works(
+    lake: ailake.Lake,
+    memory: ailake.Memory,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    opened_anew: bool,
+) -> None:
+    with failing(monkeypatch):
+        assert memory.forget("gone").ids == ("gone",)
+        # The ledger goes on, and so do all others that need it.
+        memory.update("kept", importance=0.9, now=NOW)
+        memory.remember("what comes next", now=NOW)
+        lake.flush()
+        assert mentioned(lake, memory) == BEFORE
+    assert [fact.predicate for fact in lake.facts("ana-bot", user_id="ana").find("Ana")] == [
+        "has kept", "likes",
+    ]  # fmt: skip
+    assert "what these mention could not be removed: gone\n" in caplog.text
+    assert lake.graph().failures > 0
+    if opened_anew:
+        ailake.connect(lake.uri, embedder="hashing:64").close()
+    lake.flush()
+    # What the lost fact mentions nobody finds by itself; the log has its id.
+    assert mentioned(lake, memory) == ["has gone", *AFTER]
+    events = [entry.event for entry in lake.ledger().entries(memory.scope, subject_id="gone")]
+    assert events == ["create", "forget_intent", "memory_forget"]
+    assert lake.ledger().verify() == ()
+
+
+def test_an_id_given_again_keeps_what_is_new(
+    lake: ailake.Lake, memory: ailake.Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = lake.facts("ana-bot", user_id="ana")
+    with failing(monkeypatch):
+        memory.forget("gone")
+        memory.remember("something else", id="gone", entities=["milk"], now=NOW)
+        lake.flush()
+        facts.assert_([ailake.FactTriple("Bo", "sees", "Ana", NOW)], source_memory_id="gone")
+    lake.flush()
+    assert memory.decisions({"memory_id": "gone"})
+    assert facts.find("Bo")
+    assert lake.graph().neighbors(memory.scope, ["milk"])[0] == "gone"
+
+
+def test_a_purge_is_not_done_while_the_graph_fails(
+    lake: ailake.Lake, memory: ailake.Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = PurgeJob(lake, ids="gone", scope=memory.scope)
+    with failing(monkeypatch), pytest.raises(OSError, match="disk"):
+        job.run(now=NOW)
+    job.run(now=NOW)
     assert mentioned(lake, memory) == AFTER

@@ -4,7 +4,8 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -220,6 +221,65 @@ def test_a_failure_between_mentions_and_rows_is_made_good(
     write()
     assert edges(lake) == [("x", "Ben", "person"), ("x", "tea", "concept")]
     assert memory.count(now=NOW) == 1
+
+
+@contextmanager
+def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let nobody write the graph."""
+    real = Table.append
+
+    def append(table: Table, *arguments: Any, **options: Any) -> int:
+        if table.name == "mentions":
+            raise OSError("a disk is broken")
+        return real(table, *arguments, **options)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Table, "append", append)
+        yield
+
+
+def test_a_graph_that_fails_keeps_no_memory_out(
+    lake: ailake.Lake,
+    memory: ailake.Memory,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with failing(monkeypatch):
+        logged = memory.remember("Ben leads Atlas", entities=[BEN], now=NOW)
+        assert is_logged(lake)
+        again = memory.remember("Ben leads Atlas", entities=["Atlas"], now=NOW)
+        assert (again.decision, again.id) == (ailake.Decision.SKIP, logged.id)
+        (many,) = memory.remember_many([{"text": "Oslo is far", "entities": ["Oslo"]}], now=NOW)
+        later = memory.remember("Carl drinks tea", entities=["Carl"], now=NOW)
+        lake.flush()
+    assert (memory.count(now=NOW), edges(lake)) == (3, [])
+    for told in (logged, many, later):
+        assert f"the graph was not told what these mention: {told.id}" in caplog.text
+    # Of what was logged, its repetition, the batch, and what was logged last.
+    assert lake.graph().failures == 4
+    memory.remember("Dora is in Turku", id="d", entities=["Dora"], now=NOW)
+    lake.flush()
+    assert edges(lake) == [("d", "Dora", "concept")]
+    assert lake.graph().failures == 4
+
+
+def test_a_graph_that_can_not_be_read_keeps_no_repetition_out(
+    lake: ailake.Lake, memory: ailake.Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = memory.remember("Ben leads Atlas", entities=[BEN], now=NOW)
+    lake.flush()
+    for file in (Path(lake.uri) / "mentions.lance" / "data").iterdir():
+        file.write_bytes(b"")
+    with ailake.connect(lake.uri, embedder="hashing:64", judge_rules=KEEP) as opened:
+        damaged = opened.memory("a")
+        told = damaged.remember("Ben leads Atlas", entities=["Atlas"], now=NOW)
+        (many,) = damaged.remember_many([{"text": "ben leads Atlas", "entities": ["B"]}], now=NOW)
+        assert told.id == many.id == first.id
+        assert opened.graph().failures == 2
+        assert caplog.text.count(f"the graph was not told what these mention: {first.id}") == 2
+        assert damaged.forget(first.id).ids == (first.id,)
+        (problem,) = opened.verify()
+        assert (problem.what, problem.examples) == ("a table can not be read", ("mentions",))
 
 
 KILLED = """
