@@ -10,7 +10,9 @@ from ailake.core.dates import date_spans
 from ailake.core.entities import MAX_LENGTH, PLAIN_TYPE, EntityRef, normalise_name, other
 from ailake.core.entity_extraction import with_hints
 from ailake.core.entity_words import (
+    ARTICLES,
     CALENDAR,
+    NAMING,
     ORDINARY,
     ORDINARY_ENDING,
     PARTICLES,
@@ -37,9 +39,11 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (PLAIN_TYPE, re.compile(rf"\"([^\"，。！？]{{0,{MAX_QUOTED}}}[{_CJK}][^\"，。！？]{{0,9}})\"")),
 )
 _URL_TAIL = ".,;:!?)]}"
+_BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 _WORD = re.compile(rf"(?:(?![{_CJK}])[^\W\d_])(?:(?![{_CJK}])[\w'’-])*")
 _SENTENCE_END = re.compile(r"[.!?。！？:：\n\r\"“”‘(（\[•*>-]\s*$")
+_QUESTION = re.compile(r"\bWill\b[^.!?。！？\n\r]{0,300}[?？]")
 _POSSESSIVE = re.compile(r"['’]s?$")
 _MIN_NAME = 2
 _MIN_WORD = 3
@@ -54,6 +58,7 @@ class _Word:
     start: int
     end: int
     opens: bool
+    asks: bool
 
     @property
     def plain(self) -> str:
@@ -68,7 +73,9 @@ class RulesExtractor:
     day's name is its ISO form, however it was written), identifiers such as ABC-123 are
     ``ticket``s, and what stands in 《》 is an ``article``. Capitalised names, and Chinese in 「」,
     “” or "", are ``concept``s, as plain strings are. A name is not told by a capital letter where
-    the text has no other letters, or where an ordinary word opens a sentence.
+    the text has no other letters, or where an ordinary word opens a sentence; before another one
+    with a capital an ordinary word is part of a name within a sentence, and New, Old, Great,
+    Little, Best and Home at its beginning, too, as is Will where nothing is asked.
 
     Args:
         dictionary: Names to find in any script, whatever their case, with their types. Where one
@@ -138,11 +145,25 @@ def _by_look(text: str) -> Iterator[tuple[int, int, EntityRef]]:
         spans = []
         for match in pattern.finditer(text):
             name = match.group(1) if pattern.groups else match.group()
-            name = name.rstrip(_URL_TAIL) if kind == URL else name
+            name = _url(name) if kind == URL else name
             if normalise_name(name) and len(name) <= MAX_LENGTH:
                 spans.append((match.start(), match.end()))
                 yield match.start(), match.end(), EntityRef(kind, name)
         text = _blanked(text, spans)
+
+
+def _url(text: str) -> str:
+    """Return a URL without what ends the sentence: brackets that it has not opened, too."""
+    unopened = {end: text.count(end) - text.count(begin) for end, begin in _BRACKETS.items()}
+    length = len(text)
+    while length and text[length - 1] in _URL_TAIL:
+        last = text[length - 1]
+        if last in unopened:
+            if unopened[last] <= 0:
+                break
+            unopened[last] -= 1
+        length -= 1
+    return text[:length]
 
 
 def _days(text: str) -> Iterator[tuple[int, int, EntityRef]]:
@@ -186,12 +207,15 @@ def _content(text: str) -> Iterator[tuple[int, EntityRef]]:
 
 def _words(text: str) -> list[_Word]:
     words: list[_Word] = []
+    asking = {match.start() for match in _QUESTION.finditer(text)}
     for match in _WORD.finditer(text):
         before = text[words[-1].end if words else 0 : match.start()]
         after_title = bool(words) and words[-1].plain in TITLES and before.startswith(".")
         opens = not words or (bool(_SENTENCE_END.search(before)) and not after_title)
         bare = _POSSESSIVE.sub("", match.group()).rstrip("-")
-        words.append(_Word(bare, match.start(), match.start() + len(bare), opens))
+        start = match.start()
+        asks = opens and start in asking
+        words.append(_Word(bare, start, start + len(bare), opens, asks))
     return words
 
 
@@ -200,24 +224,28 @@ def _joined(between: str, word: _Word) -> bool:
 
 
 def _is_capital(word: _Word) -> bool:
-    return word.text[0].isupper() and word.plain not in CALENDAR and word.plain != "i"
+    # I, I'm, I've.
+    is_speaker = re.split("['’]", word.text, maxsplit=1)[0] == "I"
+    return word.text[0].isupper() and word.plain not in CALENDAR and not is_speaker
 
 
 def _name(run: list[_Word], within: set[str]) -> Iterator[tuple[int, int, EntityRef]]:
-    while run and (_is_ordinary(run, within) or run[0].plain in TITLES | PARTICLES):
-        run = run[1:]
     while run and run[-1].plain in PARTICLES:
         run = run[:-1]
+    while run and (_is_ordinary(run, within) or run[0].plain in TITLES | PARTICLES):
+        run = run[1:]
     name = " ".join(word.text for word in run)
     if _MIN_NAME <= len(name) <= MAX_LENGTH and len(run) <= _MAX_WORDS:
         yield run[0].start, run[-1].end, EntityRef(PLAIN_TYPE, name)
 
 
 def _is_ordinary(run: Sequence[_Word], within: set[str]) -> bool:
-    """Tell whether the first word of a run is one that any sentence may open with."""
+    """Tell whether the first word of a run is no part of the name."""
     first = run[0]
     if first.plain in ORDINARY:
-        return True
+        # Within a sentence a capital says that it is: New York, Best Buy.
+        is_part = NAMING if first.opens else ORDINARY - ARTICLES
+        return len(run) == 1 or first.asks or first.plain not in is_part
     return first.opens and first.text not in within and first.plain.endswith(ORDINARY_ENDING)
 
 

@@ -34,6 +34,11 @@ write yeah yes yesterday yet you your yours yourself
 """
 ORDINARY = frozenset(_ORDINARY.split())
 
+ARTICLES = frozenset(("a", "an", "the"))
+
+# Of these a name begins with more often than a sentence does, before another word with a capital.
+NAMING = frozenset(("best", "great", "home", "little", "new", "old", "will"))
+
 _CALENDAR = """
 monday tuesday wednesday thursday friday saturday sunday january february march april may june
 july august september october november december mon tue wed thu fri sat sun jan feb mar apr jun

@@ -36,6 +36,10 @@ EXAMPLES = {
         "other(url) https://example.com/a?b=1",
     ],
     "see (https://example.com/a).": ["other(url) https://example.com/a"],
+    "https://a.org/Foo_(bar), [see (https://a.org/b_(c)_[d]).] https://a.org/e)(": [
+        "other(url) https://a.org/Foo_(bar)", "other(url) https://a.org/b_(c)_[d]",
+        "other(url) https://a.org/e)(",
+    ],
     "on 7 May 2023, on May 7th, 2023, on 2023-05-07, 2023年5月7日; May 2023; 2023-02-30": [
         "other(date) 2023-05-07",
     ],
@@ -45,6 +49,19 @@ EXAMPLES = {
     ],
     'he said "hello there" in the NEW YORK TIMES, in new york, to a löwe': [
         "organisation new york times", "place New York", "product Löwe",
+    ],
+    "She moved to New Delhi, works at Home Depot and banks with Best Buy": [
+        "concept New Delhi", "concept Home Depot", "concept Best Buy",
+    ],
+    "New Delhi is far. Best Buy, in the Old Town. Buying Best Buy": [
+        "concept New Delhi", "concept Best Buy", "concept Old Town",
+    ],
+    "I love Will Smith, and I'm Ana. Will Ben come to The Home Depot? Will Smith will.": [
+        "concept Will Smith", "concept Ana", "concept Ben", "concept Home Depot",
+    ],
+    "Well, it was So good at Home": [],
+    "But Ana likes it. New to Ben. Dear Dr. Will Cole": [
+        "concept Ana", "concept Ben", "concept Will Cole",
     ],
     "a löwenzahn is none": [],
     "": [],
