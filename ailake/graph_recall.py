@@ -29,7 +29,8 @@ class GraphMetrics:
         graph_hits: Hits that were found by way of the graph.
         vector_fallbacks: Recalls that the graph had too few hits for.
         candidates: Facts that the graph led to.
-        failures: Recalls in which the extractor or the graph failed.
+        failures: Recalls in which the extractor or the graph failed, and times that it failed to
+            show its paths.
     """
 
     graph_hits: int = 0
@@ -52,7 +53,10 @@ class GraphHits(Hits):
     trace: Callable[[], Iterable[RetrievalPath]] = tuple
 
     def paths(self) -> dict[str, RetrievalPath]:
-        """Return for each hit that the graph leads to the first path to it, by id."""
+        """Return for each hit that the graph leads to the first path to it, by id.
+
+        Where the graph fails by then there are none, which is logged and counted.
+        """
         ids = {hit.id for hit in self.items}
         found: dict[str, RetrievalPath] = {}
         for path in self.trace():
@@ -165,10 +169,25 @@ class GraphAwareRecall:
         self, hits: Hits, entities: tuple[EntityRef, ...], *, from_graph: bool
     ) -> GraphHits:
         def trace() -> Iterable[RetrievalPath]:
-            for scope in self._memory.scopes if from_graph else ():
-                yield from self._graph.recall_paths(scope, entities, max_hops=self._hops)
+            return self._paths(entities) if from_graph else ()
 
         return GraphHits(hits.items, hits.report, hits.counted, entities, from_graph, trace)
+
+    def _paths(self, entities: Sequence[EntityRef]) -> list[RetrievalPath]:
+        """Walk again, whenever that is asked for: the graph may fail by then."""
+        try:
+            found = [
+                path
+                for scope in self._memory.scopes
+                for path in self._graph.recall_paths(scope, entities, max_hops=self._hops)
+            ]
+            for path in found:
+                check_fact_id(path.fact_id)
+        except Exception:
+            log.warning("the graph failed; hits are shown without their paths", exc_info=True)
+            self._count(failures=1)
+            return []
+        return found
 
     def _count(self, **more: int) -> None:
         with self._lock:

@@ -86,6 +86,35 @@ def test_a_failure_never_breaks_recall(
     assert recall.metrics == ailake.GraphMetrics(vector_fallbacks=1, failures=1)
 
 
+class Pathless(InMemoryKnowledgeGraph):
+    def recall_paths(self, *_: object, **__: object) -> Any:
+        raise ZeroDivisionError
+
+
+class Misled(InMemoryKnowledgeGraph):
+    def recall_paths(self, *_: object, **__: object) -> Any:
+        return [ailake.RetrievalPath(())]
+
+
+@pytest.mark.parametrize("graph", [Pathless, Misled])
+def test_a_failure_to_show_paths_leaves_the_scores(
+    memory: ailake.Memory, caplog: pytest.LogCaptureFixture, graph: type[InMemoryKnowledgeGraph]
+) -> None:
+    made = graph(now=NOW)
+    made.index(memory.scope, "lead", ["Ben"])
+    recall = ailake.GraphAwareRecall(memory, made, RULES)
+    hits = recall.recall("about Ben", now=NOW)
+    assert (ids(hits), hits.from_graph, recall.metrics.failures) == ({"lead"}, True, 0)
+    with caplog.at_level(logging.WARNING, "ailake"):
+        shown = hits.explain()
+    assert (shown["id"].to_list(), shown["path"].to_list()) == (["lead"], [None])
+    assert shown.drop("path").equals(ailake.Hits.explain(hits))
+    assert "the graph failed" in caplog.text
+    assert recall.metrics.failures == 1
+    assert hits.paths() == {}
+    assert recall.metrics.failures == 2
+
+
 def test_several_scopes_and_wrong_arguments(lake: ailake.Lake, memory: ailake.Memory) -> None:
     reader = lake.read([ailake.Scope("nobody"), memory.scope])
     recall = ailake.GraphAwareRecall(reader, lake.graph(), RULES)
