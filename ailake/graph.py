@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ailake import clock
 from ailake.core.entities import EntityRef
-from ailake.core.entity_extraction import EntityExtractor
+from ailake.core.entity_extraction import EntityExtractor, check_extractor
 from ailake.core.graph import IndexEntry, check_fact_id
 from ailake.core.graph_walk import ScopeGraph
 from ailake.core.knowledge import WalkedGraph, checked_entries, checked_scope
@@ -105,14 +105,15 @@ class LanceKnowledgeGraph(WalkedGraph):
             The ids of those that were news, in order.
 
         Raises:
-            InvalidInputError: No list of ids, or one of a memory that was merged into another.
+            InvalidInputError: No list of ids, one of a memory that was merged into another, or no
+                extractor.
             NotFoundError: The scope has no such memory.
             ReadOnlyError: The lake can't be written.
         """
         self._store.ensure_writable()
-        moment = clock.resolve_now(now)
+        moment, reader = clock.resolve_now(now), check_extractor(extractor)
         entries = [
-            IndexEntry(one.id, extractor.extract(one.text), "", one.event_time or one.created_at)
+            IndexEntry(one.id, reader.extract(one.text), "", one.event_time or one.created_at)
             for one in records_of(self._store, checked_scope(scope), memory_ids)
         ]
         ids = [one.fact_id for one in entries]

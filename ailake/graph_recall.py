@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Unpack
 
 from ailake import clock
 from ailake.core.entities import EntityRef
-from ailake.core.entity_extraction import EntityExtractor
-from ailake.core.graph import RetrievalPath, check_fact_id, check_hops, entity_refs
+from ailake.core.entity_extraction import EntityExtractor, check_extractor
+from ailake.core.graph import RetrievalPath, check_fact_id, check_hits, check_hops, entity_refs
 from ailake.core.knowledge import KnowledgeGraph
-from ailake.errors import InvalidInputError
 from ailake.hits import Hits
 from ailake.reading import MemoryReader, RecallOptions, noted
 
@@ -88,7 +87,7 @@ class GraphAwareRecall:
         max_hops: Over how many siblings the graph is walked, 1 to 3.
 
     Raises:
-        InvalidInputError: A number is wrong.
+        InvalidInputError: An argument is wrong.
     """
 
     def __init__(
@@ -100,11 +99,9 @@ class GraphAwareRecall:
         min_graph_hits: int = 1,
         max_hops: int = 1,
     ) -> None:
-        if isinstance(min_graph_hits, bool) or min_graph_hits < 1:
-            wanted = "a whole number from 1 on"
-            raise InvalidInputError.of("min_graph_hits", got=min_graph_hits, wanted=wanted)
-        self._memory, self._graph, self._extractor = memory, graph, extractor
-        self._least, self._hops = min_graph_hits, check_hops(max_hops)
+        self._memory, self._graph = memory, graph
+        self._extractor = check_extractor(extractor)
+        self._least, self._hops = check_hits(min_graph_hits), check_hops(max_hops)
         self._metrics, self._lock = GraphMetrics(), Lock()
 
     @property

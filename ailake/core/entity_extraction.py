@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from ailake.core.entities import EntityRef
 from ailake.core.graph import entity_refs
+from ailake.errors import InvalidInputError
 
 
 @runtime_checkable
@@ -26,6 +27,17 @@ class EntityExtractor(Protocol):
         ...
 
 
+def check_extractor(extractor: object, *, name: str = "extractor") -> EntityExtractor:
+    """Return who reads entities.
+
+    Raises:
+        InvalidInputError: It is something else, such as its class.
+    """
+    if isinstance(extractor, type) or not isinstance(extractor, EntityExtractor):
+        raise InvalidInputError.of(name, got=extractor, wanted="an EntityExtractor")
+    return extractor
+
+
 @dataclass(frozen=True, slots=True)
 class FallbackExtractor:
     """Asks a second extractor where the first finds nothing beyond the hints.
@@ -34,10 +46,17 @@ class FallbackExtractor:
         primary: Asked first; its error is not caught, so that nobody takes a failure for a text
             without entities.
         secondary: Asked where the first one answers with the hints alone.
+
+    Raises:
+        InvalidInputError: One of the two is no extractor.
     """
 
     primary: EntityExtractor
     secondary: EntityExtractor
+
+    def __post_init__(self) -> None:
+        check_extractor(self.primary, name="primary")
+        check_extractor(self.secondary, name="secondary")
 
     def extract(self, text: str, hints: Sequence[str | EntityRef] = ()) -> list[EntityRef]:
         """As of ``EntityExtractor``."""

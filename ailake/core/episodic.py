@@ -32,6 +32,14 @@ def unit_interval(value: object, *, name: str) -> float:
     return number
 
 
+def within_unit(value: object, *, name: str) -> float:
+    """Return ``value`` as a float in (0, 1); anything else, NaN included, is refused."""
+    number = _number(value)
+    if number is None or not 0.0 < number < 1.0:
+        raise InvalidInputError.of(name, got=value, wanted="a number within (0, 1)")
+    return number
+
+
 def _positive(value: object, *, name: str) -> float:
     number = _number(value)
     if number is None or not (number > 0 and math.isfinite(number)):

@@ -196,6 +196,17 @@ def check_hops(max_hops: object) -> int:
     return max_hops
 
 
+def check_hits(least: object) -> int:
+    """Return how many hits the graph must have.
+
+    Raises:
+        InvalidInputError: No whole number from 1 on.
+    """
+    if isinstance(least, bool) or not isinstance(least, int) or least < 1:
+        raise InvalidInputError.of("min_graph_hits", got=least, wanted="a whole number from 1 on")
+    return least
+
+
 def check_nodes(limit: object) -> int:
     """Return how many nodes a view may have.
 

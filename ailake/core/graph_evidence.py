@@ -6,7 +6,7 @@ from threading import Lock
 from typing import Protocol, runtime_checkable
 
 from ailake.core.entities import EntityRef
-from ailake.core.entity_extraction import EntityExtractor
+from ailake.core.entity_extraction import EntityExtractor, check_extractor
 from ailake.core.episodic import unit_interval
 from ailake.core.graph import check_fact_id
 from ailake.core.records import Scope
@@ -56,9 +56,7 @@ class GraphEvidence:
     ) -> None:
         if not isinstance(graph, RankedGraph):
             raise InvalidInputError.of("graph", got=graph, wanted="a graph with page_rank")
-        if not isinstance(extractor, EntityExtractor):
-            raise InvalidInputError.of("extractor", got=extractor, wanted="an EntityExtractor")
-        self._graph, self._extractor = graph, extractor
+        self._graph, self._extractor = graph, check_extractor(extractor)
         self._weight = unit_interval(weight, name="weight")
         self._failures, self._lock = 0, Lock()
 

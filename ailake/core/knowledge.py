@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from ailake.core.entities import EntityRef
-from ailake.core.episodic import unit_interval
+from ailake.core.episodic import unit_interval, within_unit
 from ailake.core.graph import (
     GraphView,
     IndexEntry,
@@ -160,11 +160,10 @@ class WalkedGraph:
             InvalidInputError: A number is out of range, or an entity is none.
             MissingExtraError: The ``graph`` extra is not installed.
         """
-        if not 0 < damping < 1:
-            raise InvalidInputError.of("damping", got=damping, wanted="a number within (0, 1)")
+        goes_on = within_unit(damping, name="damping")
         share = unit_interval(max_share, name="max_share")
         seeds, graph = entity_refs(entities), self.scope_graph(checked_scope(scope))
-        return ranked_facts(graph, seeds, damping=damping, max_share=share)
+        return ranked_facts(graph, seeds, damping=goes_on, max_share=share)
 
 
 class InMemoryKnowledgeGraph(WalkedGraph):

@@ -2,13 +2,23 @@
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from chat_server import ChatServer, Reply, said
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ailake import EntityExtractor, EntityRef, FallbackExtractor, InvalidInputError, RulesExtractor
+from ailake import (
+    EntityExtractor,
+    EntityRef,
+    FallbackExtractor,
+    GraphAwareRecall,
+    GraphEvidence,
+    InvalidInputError,
+    Lake,
+    RulesExtractor,
+)
 from ailake.core.graph import entity_refs
 from ailake.providers import ChatModel, OpenAIEntityExtractor
 
@@ -116,6 +126,21 @@ def test_wrong_arguments_are_refused() -> None:
         RULES.extract(7)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="entities"):
         RULES.extract("Ana", [7])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("wrong", [None, "rules", RulesExtractor])
+def test_who_can_not_extract_is_refused_at_once(lake: Lake, wrong: Any) -> None:
+    memory, graph = lake.memory("a"), lake.graph()
+    told = memory.remember("Ben leads Atlas")
+    with pytest.raises(InvalidInputError, match="extractor: got"):
+        graph.extract(memory.scope, [told.id], extractor=wrong)
+    with pytest.raises(InvalidInputError, match="extractor: got"):
+        GraphAwareRecall(memory, graph, wrong)
+    with pytest.raises(InvalidInputError, match="extractor: got"):
+        GraphEvidence(graph, wrong)
+    for name, pair in (("primary", (wrong, RULES)), ("secondary", (RULES, wrong))):
+        with pytest.raises(InvalidInputError, match=f"{name}: got"):
+            FallbackExtractor(*pair)
 
 
 class Fixed:

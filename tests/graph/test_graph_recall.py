@@ -122,6 +122,7 @@ def test_several_scopes_and_wrong_arguments(lake: ailake.Lake, memory: ailake.Me
     for hints, named in (([7], r"entities\[0\]: got 7"), (b"Ben", "entities: got b'Ben'")):
         with pytest.raises(ailake.InvalidInputError, match=named):
             recall.recall("about Ben", hints=hints)  # type: ignore[arg-type]
-    for wrong in ({"min_graph_hits": 0}, {"max_hops": 4}):
-        with pytest.raises(ailake.InvalidInputError):
-            ailake.GraphAwareRecall(reader, lake.graph(), RULES, **wrong)
+    wrong: list[dict[str, Any]] = [{"min_graph_hits": one} for one in (0, True, 1.5, "a", None)]
+    for options in (*wrong, {"max_hops": 4}):
+        with pytest.raises(ailake.InvalidInputError, match=next(iter(options))):
+            ailake.GraphAwareRecall(reader, lake.graph(), RULES, **options)

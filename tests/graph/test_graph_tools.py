@@ -40,8 +40,9 @@ def test_page_rank_falls_with_the_way(graph: InMemoryKnowledgeGraph) -> None:
     # Half of all visits are at facts, but for those that begin anew.
     assert 0.4 < sum(rank for _, rank in ranks) < 0.5
     assert graph.page_rank(SCOPE, ["nobody"]) == graph.page_rank(SCOPE, []) == []
-    for damping in (0, 1):
-        with pytest.raises(ailake.InvalidInputError, match="damping"):
+    wrong: list[Any] = [0, 1, True, "a", None, float("nan")]
+    for damping in wrong:
+        with pytest.raises(ailake.InvalidInputError, match=r"damping: .* within \(0, 1\)"):
             graph.page_rank(SCOPE, [BEN], damping=damping)
 
 
