@@ -41,7 +41,7 @@ def phrases(words: Iterable[str]) -> str:
         for character in " ".join(word.split()):
             branch = branch.setdefault(character, {})
         branch[_END] = {}
-        ends_in_letter.add(_is_letter(word[-1]))
+        ends_in_letter.add(is_letter(word[-1]))
     return _either(_bordered(_branches(tree))) + _BORDERS[frozenset(ends_in_letter)]
 
 
@@ -60,13 +60,14 @@ def _pattern(tree: Mapping[str, Any]) -> str:
 
 def _bordered(branches: Mapping[str, str]) -> list[str]:
     """Let none begin in the middle of a word; asked once per place, and not for each of them."""
-    words = [one for character, one in branches.items() if _is_letter(character)]
-    others = [one for character, one in branches.items() if not _is_letter(character)]
+    words = [one for character, one in branches.items() if is_letter(character)]
+    others = [one for character, one in branches.items() if not is_letter(character)]
     return [f"(?<!{_LETTER}){_either(words)}", *others] if words else others
 
 
 @cache
-def _is_letter(character: str) -> bool:
+def is_letter(character: str) -> bool:
+    """Tell whether what joins onto a character would make another word of it."""
     return re.match(_LETTER, character) is not None
 
 

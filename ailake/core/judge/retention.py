@@ -8,28 +8,29 @@ is stays for a while, as deferred.
 import re
 from functools import cache
 
+from ailake.core.judge.asking import only_asks, words_of
 from ailake.core.judge.features import features
 from ailake.core.judge.lexicon import lexicon, phrases
+from ailake.core.judge.noise import is_noise
+from ailake.core.judge.tiling import tiles
 from ailake.core.judge.verdict import MemoryItem
 from ailake.core.judge.words import CJK
 from ailake.core.prompts import is_recalled
 from ailake.core.records import SourceClass
 
+# Who speaks to the model in these roles is a program, whatever it says.
+_MACHINES = frozenset({"system", "developer", "tool", "function"})
+
 _SENTENCE = re.compile(r"[^.!?。！？;；\n…]+[.!?。！？;；\n…]*")
-_MARKS = re.compile(r"[\W_]+")
-_LEVEL = r"(?:debug|info|warn(?:ing)?|error|fatal|trace)"
-_NOISE = re.compile(
-    r"^(?:\s*traceback \(most recent call last\)|\s+at [\w.$<>]+\([^)]*:\d+\)"
-    r"|\s*file \".*\", line \d+|\s*exit code:? -?\d+|\s*(?:\$|>>>) \S+"
-    rf"|\[?\d{{4}}-\d\d-\d\d[t ]\d\d:\d\d:\d\d\S*\]?\s+\[?{_LEVEL}\b"
-    rf"|\[?{_LEVEL}\]?[: ].*\d\d:\d\d:\d\d"
-    r"|\s*(?:system|assistant) prompt:|\s*<\?xml|\s*<!doctype"
-    r"|you are an? (?:helpful|ai|expert|assistant|large language model))"
-    r"|heartbeat(?:_ok| ok|: ok)"
-    r"|<\|?(?:im_start|im_end|system|endoftext|tool_call|function_call)\b",
-    re.MULTILINE,
+_LETTER = re.compile(r"[^\W\d_]")
+
+# Thai, Lao, Tibetan, Burmese, Khmer, Javanese and their like have no spaces between words, and
+# Korean is also written without: a run of letters may be a sentence.
+_RUNS_ON = re.compile(
+    "[\u0e00-\u0fff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf"
+    "\u1b00-\u1b7f\ua980-\ua9df\ua9e0-\ua9ff\uaa00-\uaa7f\uac00-\ud7ff]"
 )
-_JSON = re.compile(r"^\s*(?:\{\s*\".*\}|\[\s*[\[{\"].*\])\s*$", re.DOTALL)
+_LONGEST_CJK, _LONGEST_RUN = 2, 4
 
 
 def retention(item: MemoryItem) -> bool:
@@ -40,12 +41,12 @@ def retention(item: MemoryItem) -> bool:
 def low_value(item: MemoryItem) -> str:
     """Return the kind of low value of a memory, ``N1`` to ``N5``; empty where it has none."""
     text = features(item.text).plain
-    if item.source == SourceClass.RECALLED or is_recalled(item.text) or _is_noise(text):
+    if _is_of_a_machine(item) or is_noise(text, item.text):
         return "N4"
-    words = _MARKS.sub(" ", text).strip()
-    if not re.search(r"[^\W\d_]", words):
+    words = words_of(text)
+    if not _LETTER.search(words):
         return "N5"
-    if _pattern("greetings").fullmatch(words):
+    if tiles("greetings").cover(words):
         return "N1"
     if _is_moment(words):
         return "N3"
@@ -54,50 +55,31 @@ def low_value(item: MemoryItem) -> str:
     return "N2" if _only_asks(text) else ""
 
 
-def _is_noise(text: str) -> bool:
-    return _NOISE.search(text) is not None or _JSON.match(text) is not None
+def _is_of_a_machine(item: MemoryItem) -> bool:
+    recalled = item.source == SourceClass.RECALLED or is_recalled(item.text)
+    return recalled or item.role in _MACHINES
 
 
 def _is_lone(words: str) -> bool:
     """One word of an alphabet, or two characters of Chinese, say nothing of anybody."""
-    return len(words) <= 2 if CJK.search(words) else " " not in words
+    if CJK.search(words):
+        return len(words) <= _LONGEST_CJK
+    if " " in words:
+        return False
+    return len(words) <= _LONGEST_RUN or _RUNS_ON.search(words) is None
 
 
 def _only_asks(text: str) -> bool:
     said = (sentence[0].strip() for sentence in _SENTENCE.finditer(text))
-    return all(map(_asks, filter(None, said))) and not _opening("keeps").search(text)
-
-
-def _asks(sentence: str) -> bool:
-    words = lexicon("retention")
-    said = sentence.rstrip("!.。！;；…~ ")
-    if said.endswith(tuple(words["question_marks"])):
-        # "I love hiking, do you?" tells something before it asks.
-        return not re.search(r"[,，]", said) or _opening("asks").match(said) is not None
-    bare = _MARKS.sub(" ", said).strip()
-    if bare == "" or _pattern("greetings").fullmatch(bare):
-        return True
-    return _opening("requests").match(said) is not None
+    return all(map(only_asks, filter(None, said))) and not _keeps().search(text)
 
 
 @cache
-def _pattern(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(?:{phrases(lexicon('retention')[name])}\s*)+")
-
-
-@cache
-def _opening(name: str) -> re.Pattern[str]:
-    return re.compile(phrases(lexicon("retention")[name]))
-
-
-@cache
-def _moment() -> re.Pattern[str]:
-    words = lexicon("retention")
-    before, states, after = (
-        phrases(words[name]) for name in ("moment_openings", "moments", "moment_endings")
-    )
-    return re.compile(rf"(?:{before}\s*)*{states}\s*(?:{after}\s*)*")
+def _keeps() -> re.Pattern[str]:
+    return re.compile(phrases(lexicon("retention")["keeps"]))
 
 
 def _is_moment(words: str) -> bool:
-    return _moment().fullmatch(words) is not None
+    before = tiles("moment_openings").reach(words, {0})
+    states = {end for start in before for end in tiles("moments").ends(words, start)}
+    return len(words) in tiles("moment_endings").reach(words, states)
