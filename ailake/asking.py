@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
+from ailake.core.entities import check_short_text
 from ailake.core.usage import NO_USAGE, Usage
 from ailake.errors import InvalidInputError, ProviderError
 
@@ -96,6 +97,28 @@ class Asking(Generic[Q, A]):
         self.usage += answer.usage
         self._failures = 0
         return answer
+
+
+def check_asked(value: object, *, name: str, verb: str, wanted: str) -> None:
+    """Refuse who can't be asked, or whose answers can't be kept, before anybody is.
+
+    Args:
+        value: None, or an object with an ``id`` and a method ``verb``.
+        name: What it is, for the message.
+        verb: How it is asked.
+        wanted: What it should be, for the message.
+
+    Raises:
+        InvalidInputError: It is neither.
+    """
+    if value is None:
+        return
+    if not callable(getattr(value, verb, None)):
+        raise InvalidInputError.of(name, got=value, wanted=wanted)
+    own = getattr(value, "id", None)
+    check_short_text(own, name=f"{name}: id")
+    if not own:
+        raise InvalidInputError.of(f"{name}: id", got=own, wanted="a non-empty string")
 
 
 def check_bounds(concurrency: object, max_tokens: object) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ailake.asking import Asking
+from ailake.core.drafts import check_id
 from ailake.core.extraction import (
     ExtractedMemory,
     Extraction,
@@ -26,6 +27,9 @@ class Extracting:
     Args:
         extractor: Reads the facts.
         keep: Keeps the facts of one memory, given its id; None where it was forgotten meanwhile.
+
+    Raises:
+        InvalidInputError: ``extractor`` is none.
     """
 
     extractor: FactExtractor
@@ -33,6 +37,10 @@ class Extracting:
     _done: list[ExtractedMemory] = field(default_factory=list)
     _failed: list[tuple[str, str]] = field(default_factory=list)
     _forgotten: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not callable(getattr(self.extractor, "extract", None)):
+            raise InvalidInputError.of("extractor", got=self.extractor, wanted="a FactExtractor")
 
     def run(
         self, records: Sequence[MemoryRecord], *, concurrency: int, max_tokens: int | None
@@ -58,24 +66,33 @@ class Extracting:
         )  # fmt: skip
 
     def _extracted(self, record: MemoryRecord) -> Extraction:
-        found = self.extractor.extract(record.text, record.event_time or record.created_at)
-        if isinstance(found, Extraction):
-            return found
-        return Extraction(tuple(found))
+        told_at = record.event_time or record.created_at
+        return _extraction(self.extractor.extract(record.text, told_at))
+
+
+def _extraction(answer: object) -> Extraction:
+    if isinstance(answer, Extraction):
+        return answer
+    if not isinstance(answer, Iterable):
+        wanted = "a list of FactTriple"
+        raise InvalidInputError.of("the extractor's answer", got=answer, wanted=wanted)
+    return Extraction(tuple(answer))
 
 
 def records_of(store: Store, scope: Scope, ids: Iterable[str]) -> list[MemoryRecord]:
     """Return memories of a scope, in the order of their ids.
 
     Raises:
-        InvalidInputError: No list of ids, or one of a memory that was merged into another.
+        InvalidInputError: No list of ids, what is no id, or that of a memory that was merged into
+            another.
         NotFoundError: The scope has no such memory.
     """
     if isinstance(ids, str) or not isinstance(ids, Iterable):
         raise InvalidInputError.of("memory_ids", got=ids, wanted="a list of ids of memories")
     view, wall = store.view(), memories.in_scopes((scope,))
     found = []
-    for memory_id in dict.fromkeys(ids):
+    named = [check_id(one, name="memory_ids") for one in ids]
+    for memory_id in dict.fromkeys(named):
         record = memories.find_id(view, memory_id, wall)
         if record is None:
             raise NotFoundError(f"no memory {memory_id!r} in {scope}")

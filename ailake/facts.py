@@ -124,7 +124,6 @@ class Facts:
         """
         self.store.ensure_writable()
         moment = None if now is None else as_utc(now, name="now")
-        records = records_of(self.store, self.scope, memory_ids)
 
         def keep(facts: Sequence[FactTriple], source: str) -> list[FactDecision] | None:
             try:
@@ -135,6 +134,7 @@ class Facts:
                 return None
 
         run = Extracting(extractor, keep).run
+        records = records_of(self.store, self.scope, memory_ids)
         return run(records, concurrency=concurrency, max_tokens=max_tokens)
 
     def find(

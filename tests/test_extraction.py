@@ -146,10 +146,11 @@ def test_nobody_is_asked_where_a_memory_is_missing(lake: ailake.Lake, facts: ail
     extractor = Plain()
     for ids, error in (
         ([old.id], InvalidInputError), ([elsewhere.id], ailake.NotFoundError),
-        (["none"], ailake.NotFoundError), ("none", InvalidInputError),
+        (["none"], ailake.NotFoundError), ("none", InvalidInputError), ([1], InvalidInputError),
+        ([[old.id]], InvalidInputError),
     ):  # fmt: skip
         with pytest.raises(error):
-            facts.extract(ids, extractor=extractor, now=NOW)
+            facts.extract(ids, extractor=extractor, now=NOW)  # type: ignore[arg-type]
     assert extractor.asked == []
 
 
@@ -159,3 +160,23 @@ def test_a_cap_leaves_the_rest(lake: ailake.Lake, facts: ailake.Facts, chat: Cha
     ids = [memory.remember(f"Oslo has {n} parks", now=NOW).id for n in range(3)]
     report = facts.extract(ids, extractor=model(chat), now=NOW, max_tokens=150)
     assert (report.left, "tokens" in report.stopped) == ((ids[2],), True)
+
+
+def test_what_is_no_extractor_or_answers_no_facts_is_refused(
+    lake: ailake.Lake, facts: ailake.Facts
+) -> None:
+    told_ = lake.memory("ana-bot", user_id="ana").remember("Oslo is cold", now=NOW)
+
+    class Odd:
+        def extract(self, _text: str, _event_time: datetime) -> Any:
+            return None
+
+    for ids in ([told_.id], []):
+        with pytest.raises(InvalidInputError, match="extractor: got None, wanted a FactExtractor"):
+            facts.extract(ids, extractor=None)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="answer: got None, wanted a list of FactTriple"):
+        facts.extract([told_.id], extractor=Odd())
+    wrong: Any
+    for wrong in ([1], [None], [""]):
+        with pytest.raises(InvalidInputError, match="memory_ids: got"):
+            lake.graph().extract(facts.scope, wrong, extractor=ailake.RulesExtractor())

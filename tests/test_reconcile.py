@@ -238,5 +238,21 @@ def test_texts_of_different_types_are_compared(text: pa.DataType) -> None:
     assert classify_batch(nothing, pa.table(nothing.to_pydict())).num_rows == 0
 
 
+@pytest.mark.parametrize("prior", [None, [{"object": "A"}], "A", [new("A", 2020)]])
+def test_what_is_no_fact_is_not_classified(prior: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"prior: got .*, wanted a list of SpoEntry"):
+        classify_fact(new("A", 2020), prior)
+    with pytest.raises(InvalidInputError, match="new: got None, wanted a FactTriple"):
+        classify_fact(None, [])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["object", "fact_id"])
+@pytest.mark.parametrize("wrong", [None, "", 7])
+def test_a_known_fact_has_an_object_and_an_id(name: str, wrong: Any) -> None:
+    given: dict[str, Any] = {"object": "A", "fact_id": "f", "valid_from": year(2020), name: wrong}
+    with pytest.raises(InvalidInputError, match=f"{name}: got"):
+        SpoEntry(**given)
+
+
 def test_decisions_compare_without_the_id() -> None:
     assert replace(APPEND, fact_id="f") == APPEND

@@ -349,3 +349,11 @@ def test_wrong_arguments(lake: ailake.Lake, wrong: dict[str, Any]) -> None:
 def test_wrong_answers(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(wrong))):
         ReviewAnswer(**{"verdict": "keep", "reason": "so", **wrong})
+
+
+@pytest.mark.parametrize("wrong", [None, "", 7])
+def test_a_reviewer_without_an_id_is_refused_before_it_is_asked(
+    lake: ailake.Lake, wrong: Any
+) -> None:
+    with pytest.raises(InvalidInputError, match="reviewer: id: got"):
+        ReviewJob(lake, reviewer=Rule(lambda _: "merge", id=wrong))

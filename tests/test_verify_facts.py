@@ -246,6 +246,17 @@ def test_a_verifier_that_answers_something_else(lake: ailake.Lake, contested: ai
     assert len(believed(contested)) == 2
 
 
+@pytest.mark.parametrize("wrong", [None, "", 7])
+def test_a_verifier_without_an_id_is_refused_before_it_is_asked(
+    lake: ailake.Lake, contested: ailake.Facts, wrong: Any
+) -> None:
+    rule = Rule(lambda _: "supersede", id=wrong)
+    with pytest.raises(InvalidInputError, match="verifier: id: got"):
+        FactVerifyJob(lake, verifier=rule).run(LATER)
+    assert rule.seen == []
+    assert len(believed(contested)) == 2
+
+
 def model(chat: ChatServer, **options: Any) -> OpenAIFactVerifier:
     settings = {"base_url": chat.url, "api_key": "x", "retries": 0, "attempts": 2, **options}
     return OpenAIFactVerifier(ChatModel("m", **settings))

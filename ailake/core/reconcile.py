@@ -78,7 +78,8 @@ class SpoEntry:
         valid_to: First instant at which it no longer does, None where it is open.
 
     Raises:
-        InvalidInputError: No ``fact_id``, a naive datetime, or an empty or inverted window.
+        InvalidInputError: No ``object`` or ``fact_id``, a naive datetime, or an empty or inverted
+            window.
     """
 
     object: str | EntityRef
@@ -87,9 +88,9 @@ class SpoEntry:
     valid_to: datetime | None = None
 
     def __post_init__(self) -> None:
-        check_short_text(self.fact_id, name="fact_id")
-        if not self.fact_id:
-            raise InvalidInputError.of("fact_id", got=self.fact_id, wanted="a non-empty string")
+        if not isinstance(self.object, EntityRef):
+            _check_given(self.object, name="object")
+        _check_given(self.fact_id, name="fact_id")
         window = checked_window(self.valid_from, self.valid_to, name=f"fact {self.fact_id!r}")
         object.__setattr__(self, "valid_from", window.start)
         object.__setattr__(self, "valid_to", window.end)
@@ -130,7 +131,11 @@ def classify_fact(new: FactTriple, prior: Sequence[SpoEntry]) -> FactDecision:
     Args:
         new: The fact.
         prior: Known ones; their order decides which of several is the loser.
+
+    Raises:
+        InvalidInputError: ``new`` is no ``FactTriple``, or ``prior`` no list of ``SpoEntry``.
     """
+    _check_compared(new, prior)
     kind, loser = decide(new.object, Window(new.valid_from, new.valid_to), prior)
     return FactDecision(kind, None if loser is None else loser.fact_id)
 
@@ -158,6 +163,19 @@ def decide(object_id: object, window: Window, prior: Sequence[K]) -> tuple[FactK
         if windows_overlap(window, one.window):
             return FactKind.SUPERSEDE, one
     return FactKind.APPEND, None
+
+
+def _check_compared(new: object, prior: object) -> None:
+    if not isinstance(new, FactTriple):
+        raise InvalidInputError.of("new", got=new, wanted="a FactTriple")
+    if not isinstance(prior, Sequence) or not all(isinstance(one, SpoEntry) for one in prior):
+        raise InvalidInputError.of("prior", got=prior, wanted="a list of SpoEntry")
+
+
+def _check_given(text: object, *, name: str) -> None:
+    check_short_text(text, name=name)
+    if not text:
+        raise InvalidInputError.of(name, got=text, wanted="a non-empty string")
 
 
 def check_predicate(predicate: str) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 from time import perf_counter
 
 from ailake import clock
-from ailake.asking import Asking, check_bounds
+from ailake.asking import Asking, check_asked, check_bounds
 from ailake.changing import Changer
 from ailake.core.decisions import BY_RESTORE, KEEP, DecisionRecord, GreyPair
 from ailake.core.judge import JudgeRules
@@ -111,8 +111,7 @@ class ReviewJob:
         concurrency: int = 1,
         max_tokens: int | None = None,
     ) -> None:
-        if reviewer is not None and not callable(getattr(reviewer, "review", None)):
-            raise InvalidInputError.of("reviewer", got=reviewer, wanted="a Reviewer, or None")
+        check_asked(reviewer, name="reviewer", verb="review", wanted="a Reviewer, or None")
         check_bounds(concurrency, max_tokens)
         self._store, self._embedder = lake.store, lake.embedder
         self._reviewer = reviewer

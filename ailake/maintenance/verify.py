@@ -6,7 +6,7 @@ from datetime import datetime
 from time import perf_counter
 
 from ailake import clock
-from ailake.asking import Asking, check_bounds
+from ailake.asking import Asking, check_asked, check_bounds
 from ailake.core.fact_versions import Verdict
 from ailake.core.usage import NO_USAGE, Usage
 from ailake.core.verifying import CasePlanner, FactAnswer, FactCase, FactVerifier, OpenCase
@@ -89,8 +89,7 @@ class FactVerifyJob:
         concurrency: int = 1,
         max_tokens: int | None = None,
     ) -> None:
-        if verifier is not None and not callable(getattr(verifier, "verify", None)):
-            raise InvalidInputError.of("verifier", got=verifier, wanted="a FactVerifier, or None")
+        check_asked(verifier, name="verifier", verb="verify", wanted="a FactVerifier, or None")
         self._store = lake.store
         self._verifier = verifier
         check_bounds(concurrency, max_tokens)
