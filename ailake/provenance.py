@@ -30,7 +30,8 @@ _ALL_NODES = 2**31 - 1
 class ProvenanceKnowledgeGraph:
     """A graph of whichever kind, with an entry in the ledger for all that happens to it.
 
-    An entry follows the write that it tells of, a batch's in one commit. It is made by comparing
+    An entry follows the write that it tells of, a batch's in one commit; what is to be forgotten
+    has one before, too. It is made by comparing
     the graph with the ledger: what a process did not live to record, and what the graph was told
     past this one, is recorded when a scope is first written or asked for paths by the next one.
     So of a scope a ledger tells of one graph: what another one lacks would pass for forgotten.
@@ -127,6 +128,10 @@ class ProvenanceKnowledgeGraph:
     def forget(self, scope: Scope, fact_id: str, *, now: datetime | None = None) -> bool:
         """As of ``KnowledgeGraph``; in the ledger as ``memory_forget`` where it was known.
 
+        It is announced there first. Where it fails, or dies before the end is recorded, the next
+        one that comes to the scope records it: as ``memory_forget``, or as ``forget_void`` where
+        the graph still has the fact.
+
         Args:
             scope: Whose graph.
             fact_id: The fact.
@@ -138,8 +143,9 @@ class ProvenanceKnowledgeGraph:
         moment, name = clock.resolve_now(now), check_fact_id(fact_id)
         with self._telling(checked_scope(scope), moment):
             sources = self._sources(scope, name)
+            is_announced = recording_graph.announce(self._store, scope, sources, now=moment)
             is_known = self._graph.forget(scope, name)
-            if is_known:
+            if is_known or is_announced:
                 self._tell(scope, sources, now=moment)
         return is_known
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ailake.core.chain import LedgerEvent
 from ailake.core.filters import conjunction
-from ailake.core.graph_provenance import GRAPH_EVENTS, Mentioning
+from ailake.core.graph_provenance import GRAPH_EVENTS, MENTIONED, NO_ROW, Mentioning
 from ailake.core.recording import Records, Told
 from ailake.core.records import Scope
 from ailake.storage.ledger import LEDGER, in_scope, predicate
@@ -24,7 +24,7 @@ from ailake.storage.table import IN_LIST, read_rows
 if TYPE_CHECKING:
     from ailake.storage.store import Store
 
-_COLUMNS = ("entry_id", "subject_id", "sequence", "event", "payload_hash")
+_COLUMNS = ("entry_id", "subject_id", "sequence", "event", "payload_hash", "source_row")
 
 Present = Callable[[], Mapping[str, Collection[str]]]
 
@@ -63,18 +63,49 @@ def record(
     store.recorder.note(store, made, what="record of the graph in the ledger")
 
 
+def announce(store: "Store", scope: Scope, fact_ids: Collection[str], *, now: datetime) -> bool:
+    """Record that all that the ledger knows of some facts is going to be removed from the graph.
+
+    Args:
+        store: The lake of the ledger.
+        scope: Whose graph.
+        fact_ids: The facts.
+        now: When it is recorded.
+
+    Returns:
+        Whether it knows anything.
+
+    Raises:
+        ConflictError: Other writers won every retry; nothing was recorded.
+    """
+    known = False
+
+    def made(ledger: lance.LanceDataset, told_to: int) -> Records:
+        nonlocal known
+        told = _told(ledger, scope, fact_ids)
+        records = Mentioning(scope, {}, told).intents(new_ids(), now=now, source_version=told_to)
+        known = bool(records)
+        return {scope: records} if records else {}
+
+    store.recorder.note(store, made, what="announcement of the graph in the ledger")
+    return known
+
+
 def told_of(store: "Store", scope: Scope, fact_ids: Collection[str]) -> dict[str, Told]:
     """Return the latest entry about what each of some facts mentions, where one says so."""
     table = store.tables[LEDGER]
-    told = reading_again(lambda: _told(table.snapshot(), scope, fact_ids))
+    told = reading_again(lambda: _told(table.snapshot(), scope, fact_ids, MENTIONED))
     return {one: it for one, it in told.items() if it.event == LedgerEvent.GRAPH_INDEX}
 
 
 def _told(
-    ledger: lance.LanceDataset, scope: Scope, fact_ids: Iterable[str] | None
+    ledger: lance.LanceDataset,
+    scope: Scope,
+    fact_ids: Iterable[str] | None,
+    wanted: Iterable[LedgerEvent] = GRAPH_EVENTS,
 ) -> dict[str, Told]:
-    """Return the latest entry about each fact that says what it mentions, or that it is gone."""
-    events = predicate({"event": {"in": list(map(str, GRAPH_EVENTS))}})
+    """Return the latest entry about each fact that says what it mentions, or that it goes."""
+    events = predicate({"event": {"in": list(map(str, wanted))}})
     ids = None if fact_ids is None else sorted(fact_ids)
     few = ids is not None and len(ids) <= IN_LIST
     named = predicate({"subject_id": {"in": ids}} if few else None)
@@ -84,4 +115,6 @@ def _told(
     return {
         row["subject_id"]: Told(row["entry_id"], row["event"], row["payload_hash"].hex())
         for row in rows.sort_by("sequence").to_pylist()
+        # A memory's own removal is a graph's once it is over.
+        if row["source_row"] == NO_ROW or row["event"] == LedgerEvent.FORGET
     }

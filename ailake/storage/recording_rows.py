@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ailake import clock
 from ailake.core.chain import LedgerEvent, LedgerHead
+from ailake.core.graph_provenance import NO_ROW
 from ailake.core.ledger_rows import entries_of, payload_hashes, scopes_of
 from ailake.core.recording import Change, Intent, Records, Told, ends_of, records_of
 from ailake.core.recording_facts import FACT_EVENTS
@@ -55,7 +56,10 @@ class Known:
         self.take_in_memories(rows)
         self.take_in_appended(rows)
         for entry in entries_of(rows.filter(_is_one(rows["event"], _REMOVALS))):
-            if entry.event == LedgerEvent.FORGET_INTENT and isinstance(entry.scope, Scope):
+            # What a graph announces only a graph can tell the end of.
+            is_graph = entry.source_row == NO_ROW
+            is_intent = entry.event == LedgerEvent.FORGET_INTENT and not is_graph
+            if is_intent and isinstance(entry.scope, Scope):
                 self.intents[entry.id] = Intent(
                     entry.id, entry.scope, entry.subject_id, entry.payload_hash,
                     entry.timestamp, entry.source_row,

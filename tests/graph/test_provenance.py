@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import ailake
 from ailake import IndexEntry, ProvenanceKnowledgeGraph
-from ailake.core.chain import LedgerEntry
+from ailake.core.chain import LedgerEntry, LedgerRecord
 from ailake.core.graph_provenance import Mentioning
 from ailake.core.knowledge import InMemoryKnowledgeGraph
 from ailake.core.recording import Told
@@ -105,18 +105,20 @@ def test_what_happened_is_recorded_and_nothing_else(
     assert not graph.forget(ANA, "f1", now=NOW)
     assert events(lake) == [
         ("graph_index", "f1"), ("graph_index", "f3"), ("graph_index", "f1"),
-        ("memory_forget", "f1"),
+        ("forget_intent", "f1"), ("memory_forget", "f1"),
     ]  # fmt: skip
-    first, _, third, last = entries(lake)
-    assert (third.parents, last.parents) == ((first.id,), (third.id,))
-    assert (first.timestamp, last.payload_hash) == (NOW, third.payload_hash)
+    first, _, third, intent, last = entries(lake)
+    assert (third.parents, intent.parents) == ((first.id,), (third.id,))
+    assert last.parents == (intent.id,)
+    assert first.timestamp == NOW
+    assert third.payload_hash == intent.payload_hash == last.payload_hash
     ids = sorted([BEN.id, ailake.EntityRef("concept", "Atlas").id])
     told = b"".join(map(field, ["a", "ana", "", "f1", *ids]))
     assert first.payload_hash == sha256(b"ailake-graph" + pack("<I", 1) + told).hexdigest()
     rows = str(lake.table("ledger").to_arrow().to_pylist())
     assert not any(word in rows for word in ("secret", "Atlas", "Ben", *ids))
     assert graph.index(ANA, "f1", [BEN, "Atlas"], now=NOW)
-    assert events(lake)[4:] == [("graph_index", "f1")]
+    assert events(lake)[5:] == [("graph_index", "f1")]
     assert events(lake, BO) == []
 
 
@@ -141,14 +143,17 @@ def forget_one(graph: ProvenanceKnowledgeGraph) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("verb", "event"),
-    [(index_one, ("graph_index", "f1")), (forget_one, ("memory_forget", "f0"))],
+    ("verb", "told"),
+    [
+        (index_one, [("graph_index", "f1")]),
+        (forget_one, [("forget_intent", "f0"), ("memory_forget", "f0")]),
+    ],
 )
 def test_what_was_not_recorded_is_by_the_next(
     lake: ailake.Lake,
     plain: ailake.KnowledgeGraph,
     verb: Callable[[ProvenanceKnowledgeGraph], bool],
-    event: tuple[str, str],
+    told: list[tuple[str, str]],
 ) -> None:
     """Where a process dies between the write and its entry."""
     graph = ProvenanceKnowledgeGraph(plain, lake.ledger())
@@ -161,7 +166,7 @@ def test_what_was_not_recorded_is_by_the_next(
         killed.setattr(recording_graph, "record", die)
         with pytest.raises(KeyboardInterrupt):
             verb(graph)
-    assert events(lake) == [("graph_index", "f0")]
+    assert events(lake) == [("graph_index", "f0"), *told[:-1]]
     later = ProvenanceKnowledgeGraph(plain, lake.ledger())
     for path in later.recall_paths(ANA, [BEN]):
         assert path.hops[0].chain_entry in {one.id for one in entries(lake)}
@@ -170,8 +175,43 @@ def test_what_was_not_recorded_is_by_the_next(
     # The one that failed and went on has nothing to add.
     graph.index(ANA, "f3", [BEN], now=NOW)
     assert events(lake) == [
-        ("graph_index", "f0"), event, ("graph_index", "f2"), ("graph_index", "f3")
+        ("graph_index", "f0"), *told, ("graph_index", "f2"), ("graph_index", "f3")
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_removal_that_never_came_is_voided_by_the_next(
+    lake: ailake.Lake, plain: ailake.KnowledgeGraph, *, goes_on: bool
+) -> None:
+    graph = ProvenanceKnowledgeGraph(plain, lake.ledger())
+    memory = lake.memory("a", user_id="ana")
+    memory.remember("Ben leads Atlas", id="f0", now=NOW)
+    lake.flush()
+    graph.index(ANA, "f0", [BEN], valid_from=NOW, now=NOW)
+
+    def fail(*_: object) -> bool:
+        raise OSError("a disk is broken")
+
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(plain, "forget", fail)
+        with pytest.raises(OSError, match="disk"):
+            graph.forget(ANA, "f0", now=NOW)
+    lake.flush()
+    written = [("create", "f0"), ("graph_index", "f0"), ("forget_intent", "f0")]
+    # It is none of the memory, which nobody takes for forgotten.
+    assert events(lake) == written
+    assert memory.count(now=NOW) == 1
+    with ailake.connect(lake.uri, create=False) as opened:
+        assert not opened.store.recorder.is_waiting
+    later = graph if goes_on else ProvenanceKnowledgeGraph(plain, lake.ledger())
+    (path,) = later.recall_paths(ANA, [BEN])
+    assert path.hops[0].chain_entry == entries(lake)[1].id
+    assert events(lake) == [*written, ("forget_void", "f0")]
+    later.catch_up(ANA)
+    assert later.forget(ANA, "f0")
+    assert events(lake)[4:] == [("forget_intent", "f0"), ("memory_forget", "f0")]
+    told = entries(lake)
+    assert [one.parents for one in told[2:]] == [(one.id,) for one in told[1:-1]]
 
 
 def test_two_handles_record_each_change_once(lake: ailake.Lake) -> None:
@@ -185,7 +225,7 @@ def test_two_handles_record_each_change_once(lake: ailake.Lake) -> None:
         here.catch_up(ANA)
         assert there.forget(ANA, "h0")
     expected = [("graph_index", f"{who}{step}") for step in range(3) for who in "ht"]
-    assert events(lake) == [*expected, ("memory_forget", "h0")]
+    assert events(lake) == [*expected, ("forget_intent", "h0"), ("memory_forget", "h0")]
 
 
 def test_entries_about_a_memory_stay_what_they_were(lake: ailake.Lake) -> None:
@@ -241,16 +281,25 @@ names = st.sampled_from(["f", "g", "h"])
 state = st.dictionaries(names, st.frozensets(st.sampled_from("ABC"), max_size=2), max_size=3)
 
 
-@given(states=st.lists(state, max_size=6))
-def test_the_ledger_says_what_the_graph_has(states: list[dict[str, frozenset[str]]]) -> None:
+@given(states=st.lists(st.tuples(state, st.booleans()), max_size=6))
+def test_the_ledger_says_what_the_graph_has(
+    states: list[tuple[dict[str, frozenset[str]], bool]],
+) -> None:
     told: dict[str, Told] = {}
     fresh = iter(map(str, range(1_000)))
-    for there in states:
+    for there, announced in states:
         present = {**dict.fromkeys(told, frozenset()), **there}
-        made = Mentioning(ANA, present, told).records(fresh, now=NOW, source_version=1)
-        for one in made:
-            assert one.parents == ((told[one.subject_id].id,) if one.subject_id in told else ())
-            told[one.subject_id] = Told(one.id, one.event, one.payload_hash)
+
+        def take_in(made: list[LedgerRecord]) -> None:
+            for one in made:
+                last = told.get(one.subject_id)
+                assert one.parents == (() if last is None else (last.id,))
+                told[one.subject_id] = Told(one.id, one.event, one.payload_hash)
+
+        if announced:
+            take_in(Mentioning(ANA, {}, told).intents(fresh, now=NOW, source_version=1))
+        take_in(Mentioning(ANA, present, told).records(fresh, now=NOW, source_version=1))
         assert not Mentioning(ANA, present, told).records(fresh, now=NOW, source_version=1)
-        living = {one for one, it in told.items() if it.event == "graph_index"}
+        living = {one for one, it in told.items() if it.event != "memory_forget"}
+        assert "forget_intent" not in {it.event for it in told.values()}
         assert living == {one for one, entities in there.items() if entities}
