@@ -42,7 +42,7 @@ _URL_TAIL = ".,;:!?)]}"
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 _WORD = re.compile(rf"(?:(?![{_CJK}])[^\W\d_])(?:(?![{_CJK}])[\w'’-])*")
-_SENTENCE_END = re.compile(r"[.!?。！？:：\n\r\"“”‘(（\[•*>-]\s*$")
+_SENTENCE_ENDS = frozenset('.!?。！？:："“”‘(（[•*>-')
 _QUESTION = re.compile(r"\bWill\b[^.!?。！？\n\r]{0,300}[?？]")
 _POSSESSIVE = re.compile(r"['’]s?$")
 _MIN_NAME = 2
@@ -211,12 +211,19 @@ def _words(text: str) -> list[_Word]:
     for match in _WORD.finditer(text):
         before = text[words[-1].end if words else 0 : match.start()]
         after_title = bool(words) and words[-1].plain in TITLES and before.startswith(".")
-        opens = not words or (bool(_SENTENCE_END.search(before)) and not after_title)
+        opens = not words or (_ends_sentence(before) and not after_title)
         bare = _POSSESSIVE.sub("", match.group()).rstrip("-")
         start = match.start()
         asks = opens and start in asking
         words.append(_Word(bare, start, start + len(bare), opens, asks))
     return words
+
+
+def _ends_sentence(before: str) -> bool:
+    """Tell whether what is between two words has a mark or a new line at its end, spaces aside."""
+    marks = before.rstrip()
+    spaces = before[len(marks) :]
+    return "\n" in spaces or "\r" in spaces or marks[-1:] in _SENTENCE_ENDS
 
 
 def _joined(between: str, word: _Word) -> bool:

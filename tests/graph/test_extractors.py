@@ -107,6 +107,12 @@ def test_words_are_concepts_where_they_are_asked_for() -> None:
     assert len(set(found)) == len(found)
 
 
+@pytest.mark.parametrize("between", ["\n" * 200_000 + "/", "." * 200_000 + "/", "- " * 100_000])
+def test_long_runs_without_words_are_passed_in_time(between: str) -> None:
+    found = RulesExtractor().extract(f"we met Ana{between} Bob and Eve")
+    assert [ref.name for ref in found] == ["Ana", "Bob", "Eve"]
+
+
 def test_names_that_are_too_long_are_none() -> None:
     text = f"https://example.com/{'a' * 2_000} {'A' * 2_000} Ben " + "Some Long Heading " * 3
     assert [ref.name for ref in RULES.extract(f"at {text}")] == []

@@ -178,7 +178,7 @@ NOISE = [
     "You are an expert, answer",
     'weather({"city": "Oslo"})',
     'Exception in thread "main" java.lang.NullPointerException: x',
-    "Output:\nTraceback (most recent call last):\n  File \"a.py\", line 3\n    f()\nKeyError: 'a'",
+    "Output:\nTraceback (most recent call last):\n  File \"a\", line 3\n    foo()\nKeyError: 'a'",
 ]
 
 # Each looks like a request, a question, a lone word or what a machine writes, and tells something.
