@@ -115,6 +115,8 @@ KEPT = [
 
 
 ASKING = [
+    "Can you suggest snacks that I can eat at work?",
+    "Can you recommend wood types, and what finish works well with them?",
     "What time is it?",
     "Can you help me with this?",
     "Please summarize this article.",
@@ -183,6 +185,8 @@ NOISE = [
 
 # Each looks like a request, a question, a lone word or what a machine writes, and tells something.
 TELLING = [
+    "Can you recommend snacks that I can't find in Oslo, I can eat no nuts",
+    "Can you suggest snacks for somebody as I can't eat nuts?",
     "给我儿子起名叫小明",
     "给我妈妈买了一套房子",
     "请假三天去看妈妈",

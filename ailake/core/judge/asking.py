@@ -66,7 +66,7 @@ def _is_request(said: str) -> bool:
 
 
 def _goes_on(clause: str) -> bool:
-    clause = clause.strip()
+    clause = _linking().sub("", clause.strip(), count=1)
     if any(_opens(name, clause) for name in ("requests", "asks", "continues")):
         return True
     return tiles("greetings").cover(words_of(clause))
@@ -96,12 +96,17 @@ def _tells_in_english(words: Sequence[str]) -> bool:
         elif word in asking:
             asked = True
         elif not asked and before not in inverting:
-            if word in subjects:
+            if word in subjects and not _is_asked_for(words[place + 1 : place + 3]):
                 return True
             if word in owners and _predicates(words[place + 1 : place + 2 + _NAMED]):
                 return True
         before = word
     return False
+
+
+def _is_asked_for(behind: Sequence[str]) -> bool:
+    """Tell whether what one can or should do is asked for; what one can not do is told."""
+    return behind[0] in _set("modals") and behind[1:] != ["not"]
 
 
 def _predicates(words: Sequence[str]) -> bool:
@@ -127,6 +132,11 @@ def _set(name: str) -> frozenset[str]:
 @cache
 def _pattern(name: str) -> re.Pattern[str]:
     return re.compile(phrases(lexicon("retention")[name]))
+
+
+@cache
+def _linking() -> re.Pattern[str]:
+    return re.compile(rf"^{phrases(lexicon('retention')['linking'])}\s*")
 
 
 @cache

@@ -47,9 +47,10 @@ _LINES = (
     r"[ \t]*(?:<\?xml|<!doctype)",
 )
 _LINE = re.compile(rf"^(?:{'|'.join(_LINES)})", re.MULTILINE)
+_FAULTS = ("Error", "Exception", "Warning", "Interrupt")
 # The last line of a trace tells by its capitals: "ValueError: …", but no "Error: …" of a person.
 _EXCEPTION = re.compile(
-    r"^(?:Exception in thread [^\n]*? )?(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Warning|Interrupt)"
+    rf"^(?:Exception in thread [^\n]*? )?(?:\w+\.)*[A-Z]\w*(?:{'|'.join(_FAULTS)})"
     r"(?:: |:?[ \t]*$)",
     re.MULTILINE,
 )
@@ -68,7 +69,12 @@ def is_noise(text: str, original: str) -> bool:
     """
     if _MARKERS.search(text) or _is_json(text) or _prompts(text):
         return True
-    return _mostly(_LINE, text) or _mostly(_EXCEPTION, original) or _mostly_both(text, original)
+    lines, exceptions = _starts(_LINE, text), set[int]()
+    if any(name in original for name in _FAULTS):
+        exceptions = _starts(_EXCEPTION, original)
+    if len(text) == len(original):
+        return _is_most(text, lines | exceptions)
+    return _is_most(text, lines) or _is_most(original, exceptions)
 
 
 def _is_json(text: str) -> bool:
@@ -95,16 +101,8 @@ def _openings() -> re.Pattern[str]:
     return re.compile(rf"^[ \t]*(?:(?P<people>{people})|{prompts})", re.MULTILINE)
 
 
-def _mostly(pattern: re.Pattern[str], text: str) -> bool:
-    return _is_most(text, {found.start() for found in pattern.finditer(text)})
-
-
-def _mostly_both(text: str, original: str) -> bool:
-    """Look for lines of either kind, where the plain text has as many characters."""
-    if len(text) != len(original):
-        return False
-    found = {found.start() for found in _LINE.finditer(text)}
-    return _is_most(text, found | {found.start() for found in _EXCEPTION.finditer(original)})
+def _starts(pattern: re.Pattern[str], text: str) -> set[int]:
+    return {found.start() for found in pattern.finditer(text)}
 
 
 def _is_most(text: str, starts: set[int]) -> bool:
