@@ -168,7 +168,8 @@ class Memory(MemoryReader):
                 speaker), ``created_at`` (becomes the event's time), ``tool_calls``, ``id``
                 and ``entities``.
             session_id: Instead of the one this memory was opened with.
-            judge: False stores repetitions too.
+            judge: False stores repetitions too, and for good what has the role of a program,
+                such as system or tool, which is else deferred.
             now: The instant of the write, timezone-aware; default: the present.
 
         Raises:

@@ -368,3 +368,24 @@ def test_a_lake_has_one_key_of_equal_texts(tmp_path: Path) -> None:
     with pytest.raises(ailake.InvalidInputError, match=r"replace it for ailake\.judge alone"):
         ailake.connect(tmp_path / "lake", embedder="hashing:16", judge_rules=rules)
     assert not (tmp_path / "lake").exists()
+
+
+def test_what_programs_say_in_a_chat_is_deferred(memory: ailake.Memory) -> None:
+    call = {"function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
+    said: list[dict[str, Any]] = [
+        {"role": "system", "content": "Ana is allergic to peanuts"},
+        {"role": "user", "content": "I moved to Oslo"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": "There is rain in Oslo"},
+    ]
+    made = memory.add_messages(said, now=NOW)
+    assert [one.decision for one in made] == ["defer", "create", "defer", "defer"]
+    noted = memory.remember("Bo is allergic to eggs", source="tool", now=NOW)
+    assert noted.decision == "create"
+
+
+def test_a_long_text_ends_and_leaves_the_log_free(memory: ailake.Memory) -> None:
+    for text in ("嗯" * 60 + "我妈妈是老师", "bye " * 60 + "my mother is a teacher"):
+        assert memory.remember(text, now=NOW).decision == "create"
+    long = memory.remember(f"Ana's number is {'7' * 5_000}", now=NOW)
+    assert long.decision == "create"

@@ -185,6 +185,9 @@ NOISE = [
 
 # Each looks like a request, a question, a lone word or what a machine writes, and tells something.
 TELLING = [
+    "Write a poem for my wife Ana, who is a surgeon",
+    "请病假两周养腰",
+    "请愿书是我写的",
     "Can you recommend snacks that I can't find in Oslo, I can eat no nuts",
     "Can you suggest snacks for somebody as I can't eat nuts?",
     "给我儿子起名叫小明",

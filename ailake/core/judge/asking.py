@@ -66,7 +66,10 @@ def _is_request(said: str) -> bool:
 
 
 def _goes_on(clause: str) -> bool:
-    clause = _linking().sub("", clause.strip(), count=1)
+    clause = clause.strip()
+    if _opens("relatives", clause):
+        return False
+    clause = _linking().sub("", clause, count=1)
     if any(_opens(name, clause) for name in ("requests", "asks", "continues")):
         return True
     return tiles("greetings").cover(words_of(clause))
