@@ -50,7 +50,8 @@ class Changer:
         """
         with self._alone():
             record = self._active(memory_id)
-            if "expires_at" in fields:
+            ends, until = record.expires_at, fields.get("expires_at")
+            if ends is not None and until is not None and ends <= now < until:
                 row = self._row(record.id, self.store.rows_view(committed=True))
                 digest = row["dedupe_key"][0].as_py()
                 key = DuplicateKey(record.role, record.speaker, record.source, digest)

@@ -111,6 +111,7 @@ def _matching(made_with: EmbedderIdentity, embedder: Embedder) -> Embedder:
         raise EmbedderMismatchError(
             f"the lake was made with embedder {made_with.id!r} ({made_with.dim} dimensions) and is "
             f"opened with {embedder.id!r} ({embedder.dim}): vectors of different models can't be "
-            "compared"
+            "compared; name that embedder or none, or give the lake another one by ReembedJob "
+            "(ailake reembed)"
         )
     return embedder

@@ -91,7 +91,7 @@ class Facts:
             ]
             return decisions, [planner.plan() for planner in planners.values()]
 
-        return stored.change(self.store, plan, what="assertion of facts")
+        return stored.change(self.store, plan, sources=linked, what="assertion of facts")
 
     def extract(
         self,

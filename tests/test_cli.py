@@ -198,7 +198,7 @@ def test_schema(cli: Cli, tmp_path: Path) -> None:
         (["nonsense"], 2, "No such command"),
         (["remember", ""], 2, "text: got ''"),
         (["remember", "x", "--importance", "2"], 2, "importance: got 2.0"),
-        (["remember", "x", "--event-time", "2026-01-31"], 2, "timezone-aware"),
+        (["remember", "x", "--event-time", "2026-01-31"], 2, "with an offset such as"),
         (["remember", "x", "--event-time", "soon"], 2, "an ISO 8601 instant"),
         (["remember", "x", "--metadata", "[1]"], 2, "wanted a JSON object"),
         (["remember", "x", "--storage-option", "key"], 2, "wanted key=value"),

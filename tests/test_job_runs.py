@@ -188,7 +188,9 @@ def test_the_message_of_a_stranger_is_not_kept() -> None:
     assert error_text(OSError(28, "No space left")) == "OSError: [Errno 28] No space left"
     for kind in (RuntimeError, OSError):
         assert error_text(kind(PRIVATE)) == kind.__name__
-        assert error_text(raised_in("somebody.model", kind(PRIVATE))) == kind.__name__
+        # A worker's error has lost the frames of its model on the way.
+        for module in ("somebody.model", "ailake.maintenance.distributed"):
+            assert error_text(raised_in(module, kind(PRIVATE))) == kind.__name__
         told = error_text(raised_in("lance.dataset", kind("lance error")))
         assert told == f"{kind.__name__}: lance error"
     refused = ailake.ProviderError("openai:m: status 403", told=PRIVATE)

@@ -24,7 +24,7 @@ from ailake.cli.scheduling import _told, _until_signalled
 from ailake.clock import utc_now
 from ailake.core.job_runs import RunStatus
 from ailake.core.schedule import Entry
-from ailake.maintenance import MaintainJob, ReembedJob
+from ailake.maintenance import MaintainJob, ReembedJob, ReviewJob
 from ailake.maintenance.runs import record_skipped
 from ailake.maintenance.schedule import ANOTHER_RUNS, STILL_RUNS, TOO_LATE, Scheduler
 from ailake.storage.locks import DECAY, JOBS, REVIEW, exclusive, is_held
@@ -181,6 +181,19 @@ def test_a_review_runs_beside_the_other_jobs(lake: ailake.Lake, stopping: Stoppi
         (RunStatus.DONE, ""),
         (RunStatus.SKIPPED, ANOTHER_RUNS),
     ]
+
+
+def test_other_jobs_run_while_a_review_waits(lake: ailake.Lake, stopping: Stopping) -> None:
+    decayed = stopping(1)
+    scheduler = due(lake, Entry("review", YEARLY), Entry("decay", YEARLY))
+
+    class Waiting(ReviewJob):
+        def run(self, *_: object, **__: object) -> Any:
+            assert decayed.wait(PATIENCE)
+
+    scheduler._jobs["review"] = Waiting(lake)
+    scheduler.run(decayed)
+    assert [(run.job, run.status) for run in runs(lake)] == [("decay", RunStatus.DONE)]
 
 
 def test_a_scheduler_ends_where_the_lake_has_got_another_embedder(

@@ -97,16 +97,18 @@ def instant(text: str | None, *, name: str) -> datetime | None:
     """Read an ISO 8601 instant.
 
     Raises:
-        InvalidInputError: Not one; a missing offset is refused where the value is used.
+        InvalidInputError: Not one, or without an offset.
     """
     if text is None:
         return None
+    wanted = "an ISO 8601 instant with an offset such as 2026-01-31T09:00:00+00:00"
     try:
-        return datetime.fromisoformat(text)
+        found = datetime.fromisoformat(text)
     except ValueError as error:
-        raise InvalidInputError.of(
-            name, got=text, wanted="an ISO 8601 instant such as 2026-01-31T09:00:00+00:00"
-        ) from error
+        raise InvalidInputError.of(name, got=text, wanted=wanted) from error
+    if found.tzinfo is None:
+        raise InvalidInputError.of(name, got=text, wanted=wanted)
+    return found
 
 
 def json_object(text: str | None, *, name: str) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from importlib.util import find_spec
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,8 +63,11 @@ def write_graphml(view: GraphView, path: str | PathLike[str]) -> None:
 
     Raises:
         MissingExtraError: The ``graph`` extra is not installed.
+        OSError: The file can't be written.
     """
     library = _library("GraphML")
+    # The library's own error does not name the file.
+    Path(path).touch()
     made = library.PyDiGraph()
     places: dict[str, int] = {}
     for node in view.nodes:

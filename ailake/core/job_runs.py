@@ -25,6 +25,8 @@ _LEFT_OUT = object()
 
 # Where the engine's errors come from: its packages, and what calls its compiled parts.
 _ENGINE = ("lance.", "lancedb.", "pyarrow.", "ailake.storage.", "ailake.maintenance.")
+# It hands on the errors of workers elsewhere, whose frames are lost on the way.
+_HANDED_ON = "ailake.maintenance.distributed"
 
 
 class RunStatus(StrEnum):
@@ -161,6 +163,8 @@ def _is_of_the_engine(error: BaseException) -> bool:
     """Tell it by who has raised it, or called what has no Python frame."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     raised_in = frames[-1].f_globals.get("__name__", "") if frames else ""
+    if raised_in == _HANDED_ON:
+        return False
     return f"{raised_in}.".startswith(_ENGINE)
 
 

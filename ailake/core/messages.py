@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ailake.core.drafts import Draft
+from ailake.core.instants import as_utc
 from ailake.core.prompts import is_recalled
 from ailake.core.records import SourceClass
 from ailake.errors import InvalidInputError
@@ -63,13 +64,17 @@ def _draft(message: Mapping[str, Any], session: str) -> Draft:
     calls = _calls(message.get("tool_calls"))
     called = message.get("tool_call_id")
     text = "\n".join(part for part in (content, calls) if part)
+    if not text:
+        wanted = "a text, or tool calls; leave out messages that have neither"
+        raise InvalidInputError.of("content", got=message.get("content"), wanted=wanted)
+    at = message.get("created_at")
     source = SourceClass.TOOL if calls and not content else _source(role)
     return Draft.of(
         text,
         default_session=session,
         role=role if role is not None else "",
         speaker=message.get("name"),
-        event_time=message.get("created_at"),
+        event_time=None if at is None else as_utc(at, name="created_at"),
         id=message.get("id"),
         source=None if is_recalled(text) else source.value,
         metadata=None if called is None else {"tool_call_id": called},

@@ -54,6 +54,8 @@ def upcoming(
 class Scheduler:
     """Runs jobs of one lake at their times, in UTC, one after another.
 
+    Only ``review`` and ``verify-facts``, which may wait hours for a model, run beside the others.
+
     A job that fails is logged, recorded in ``job_runs`` and does not keep the others from
     running. A job is recorded as skipped, and waits for its next time, where another process is
     running a job of the lake (for ``review`` and ``verify-facts``: the same one), where its own run
@@ -99,6 +101,7 @@ class Scheduler:
                 partial(self._run_due, self._jobs[entry.job], entry.job, stop),
                 self._triggers[entry.job],
                 id=entry.job,
+                executor=entry.job if entry.job in _OWN_LOCKS else "default",
                 name=entry.job,
                 max_instances=1,
                 coalesce=True,
@@ -145,7 +148,8 @@ def _scheduler() -> "BackgroundScheduler":
 
     # One thread: jobs of one lake exclude each other, and who is second here has to wait, not to
     # be skipped.
-    return BackgroundScheduler(executors={"default": ThreadPoolExecutor(1)}, timezone=UTC)
+    executors = {name: ThreadPoolExecutor(1) for name in ("default", *_OWN_LOCKS)}
+    return BackgroundScheduler(executors=executors, timezone=UTC)
 
 
 def _skipping_events() -> int:

@@ -148,7 +148,11 @@ def decisions(store: "Store", key_ids: Collection[str]) -> list[dict[str, Any]]:
 
 
 def change(
-    store: "Store", plan: Callable[[FactsView], tuple[T, Sequence[KeyPlan]]], *, what: str
+    store: "Store",
+    plan: Callable[[FactsView], tuple[T, Sequence[KeyPlan]]],
+    *,
+    sources: Collection[str] = (),
+    what: str,
 ) -> T:
     """Change facts in one commit.
 
@@ -158,6 +162,7 @@ def change(
     Args:
         store: The lake.
         plan: From the present version of ``facts`` to a result and what to change.
+        sources: Ids of memories that are named as sources anew.
         what: What it does, for the message.
 
     Returns:
@@ -165,7 +170,7 @@ def change(
     """
     with exclusive(store.location.root, WRITE):
         # A source may have the id of a memory that was forgotten a moment ago.
-        store.recorder.end_removals(store)
+        store.recorder.end_removals(store, again=sources)
         result, plans = with_retries(partial(_attempt, store, plan), what=what)
         # Last, because what was said follows from the versions, where its writer dies before.
         write_down(store, [(one.key, said) for one in plans for said in one.assertions])

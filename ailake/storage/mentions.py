@@ -185,14 +185,14 @@ def append(store: "Store", rows: pa.Table) -> None:
         store: The lake, whose write lock the caller holds where there is one.
         rows: The mentions.
     """
+    # An id may be given again that was forgotten a moment ago.
+    store.recorder.end_removals(store, again=rows["fact_id"].unique().to_pylist())
     _add(store, rows)
     store.tables[NAME].tidy()
     store.upkeep_soon()
 
 
 def _add(store: "Store", rows: pa.Table) -> None:
-    # An id may be given again that was forgotten a moment ago.
-    store.recorder.end_removals(store, again=rows["fact_id"].unique().to_pylist())
     table = store.tables[NAME]
     table.sync(table.append(rows.select(_COLUMNS)))
 
@@ -225,6 +225,9 @@ def note(
             _add(store, pa.concat_tables(rows))
 
     ids = {one.fact_id for some in entries.values() for one in some}
+    if ids:
+        # As for all that is appended; where the ledger fails, it is not the graph that does.
+        store.recorder.end_removals(store, again=ids)
     store.graph_faults.tried(noted, what="the graph was not told what these mention", ids=ids)
 
 

@@ -114,18 +114,16 @@ class Recorder:
         """
         self._note(store, made, alone=False, what=what)
 
-    def end_removals(self, store: "Store", *, again: Collection[str] | None = None) -> None:
+    def end_removals(self, store: "Store", *, again: Collection[str]) -> None:
         """Record how announced removals ended: what is left of them goes, not what comes next.
 
         Args:
             store: The lake, whose write lock the caller holds where there is one.
-            again: Ids that something is about to be said of; None for any.
+            again: Ids that something is about to be said of.
         """
         with self._lock:
-            intents = self._current(store, store.tables[LEDGER].snapshot()).intents
-            if intents:
-                ids = {one.subject_id for one in intents.values()} if again is None else again
-                self._locked(store, alone=store.location.root is not None, again=ids)
+            if self._current(store, store.tables[LEDGER].snapshot()).intents:
+                self._locked(store, alone=store.location.root is not None, again=again)
 
     def announce(
         self, store: "Store", rows: Mapping[Scope, Mapping[int, str]], *, now: datetime

@@ -138,4 +138,7 @@ def test_commands(uri: str, tmp_path: Path) -> None:
         file = tmp_path / name
         assert "6 nodes" in run(uri, "export", str(file), "--format", name).output
         assert "茶" in file.read_text(encoding="utf-8")
+        missing = tmp_path / "nowhere" / name
+        told = run(uri, "export", str(missing), "--format", name)
+        assert str(missing) in str(told.exception)
         assert run(uri, "export", str(file), "--format", name).exit_code == 2

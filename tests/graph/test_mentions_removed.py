@@ -125,6 +125,18 @@ def test_an_id_given_again_keeps_what_is_new(
     assert lake.graph().neighbors(memory.scope, ["milk"])[0] == "gone"
 
 
+def test_what_is_said_of_others_ends_no_removal(
+    lake: ailake.Lake, memory: ailake.Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = lake.facts("ana-bot", user_id="ana")
+    with failing(monkeypatch):
+        memory.forget("gone")
+        facts.assert_([ailake.FactTriple("Bo", "has", "cat", NOW)])
+        facts.retract(facts.find("Bo")[0].fact_id, "it ran away")
+    lake.flush()
+    assert "gone" not in mentioned(lake, memory)
+
+
 def test_a_purge_is_not_done_while_the_graph_fails(
     lake: ailake.Lake, memory: ailake.Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

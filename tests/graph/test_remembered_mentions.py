@@ -25,6 +25,7 @@ from ailake.core.graph import entity_refs
 from ailake.core.noting import noting, with_repeated
 from ailake.core.remembering import duplicate_keys, plan_batch
 from ailake.storage import draining
+from ailake.storage.recording import Recorder
 from ailake.storage.table import Table
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -261,6 +262,23 @@ def test_a_graph_that_fails_keeps_no_memory_out(
     lake.flush()
     assert edges(lake) == [("d", "Dora", "concept")]
     assert lake.graph().failures == 4
+
+
+def test_a_ledger_that_fails_loses_no_mention(
+    lake: ailake.Lake, memory: ailake.Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.remember("Ben leads Atlas", id="b", entities=[BEN], now=NOW)
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("the ledger can not be read")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Recorder, "end_removals", fail)
+        with pytest.raises(OSError, match="the ledger"):
+            lake.flush()
+    lake.flush()
+    assert edges(lake) == [("b", "Ben", "person")]
+    assert lake.graph().failures == 0
 
 
 def test_a_graph_that_can_not_be_read_keeps_no_repetition_out(
