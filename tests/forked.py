@@ -68,7 +68,7 @@ def _run(code: str, argv: list[str], env: Mapping[str, str] | None, folder: str)
     sys.argv = argv
     warnings.simplefilter("error")
     # Before the test gives up: with the stacks of its threads.
-    faulthandler.dump_traceback_later(500, exit=True)
+    faulthandler.dump_traceback_later(1_000, exit=True)
     if code.isidentifier():
         runpy.run_module(code, run_name="__main__", alter_sys=True)
     else:
