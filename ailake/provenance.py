@@ -31,9 +31,9 @@ class ProvenanceKnowledgeGraph:
     """A graph of whichever kind, with an entry in the ledger for all that happens to it.
 
     An entry follows the write that it tells of, a batch's in one commit; what is to be forgotten
-    has one before, too. It is made by comparing
-    the graph with the ledger: what a process did not live to record, and what the graph was told
-    past this one, is recorded when a scope is first written or asked for paths by the next one.
+    has one before, too. It is made by comparing the graph with the ledger: what a process did not
+    live to record, and what the graph was told past this one, is recorded when a scope is first
+    written or asked for paths by the next one.
     So of a scope a ledger tells of one graph: what another one lacks would pass for forgotten.
 
     Args:

@@ -163,6 +163,13 @@ def killing(executor: RayExecutor, marks: Path, *, times: int, after: bool) -> A
     return Killing()
 
 
+def dying(marks: Path, dies: str) -> Any:
+    """Return an executor one of whose workers dies once, ``never`` or when it says."""
+    if dies == "never":
+        return RayExecutor()
+    return killing(RayExecutor(), marks, times=1, after=dies == "after the file")
+
+
 def data_files(folder: Path) -> set[str]:
     return {path.name for path in (folder / "episodic.lance" / "data").iterdir()}
 
@@ -182,11 +189,7 @@ def test_without_a_cluster_it_says_how_to_connect(base: Path, tmp_path: Path) ->
 @pytest.mark.usefixtures("cluster", "small_shares")
 @pytest.mark.parametrize("dies", ["never", "before the file", "after the file"])
 def test_decay_is_that_of_one_process(base: Path, tmp_path: Path, dies: str) -> None:
-    executor: Any = RayExecutor()
-    if dies != "never":
-        executor = killing(
-            RayExecutor(), tmp_path / "marks", times=1, after=dies == "after the file"
-        )
+    executor = dying(tmp_path / "marks", dies)
     with copied(base, tmp_path / "one") as one, copied(base, tmp_path / "ray") as many:
         alone = MemoryDecayJob(one).run(NOW + 2 * DAY)
         before = data_files(tmp_path / "ray")
@@ -345,11 +348,7 @@ def embedded(lake: ailake.Lake) -> list[pa.Table]:
 @pytest.mark.usefixtures("cluster", "small_shares")
 @pytest.mark.parametrize("dies", ["never", "before the file", "after the file"])
 def test_embedding_anew_is_that_of_one_process(base: Path, tmp_path: Path, dies: str) -> None:
-    executor: Any = RayExecutor()
-    if dies != "never":
-        executor = killing(
-            RayExecutor(), tmp_path / "marks", times=1, after=dies == "after the file"
-        )
+    executor = dying(tmp_path / "marks", dies)
     with copied(base, tmp_path / "one") as one, copied(base, tmp_path / "ray") as many:
         for lake in (one, many):
             lake.memory("a").remember(LONG, id="long", now=NOW)

@@ -202,9 +202,7 @@ def check_hits(least: object) -> int:
     Raises:
         InvalidInputError: No whole number from 1 on.
     """
-    if isinstance(least, bool) or not isinstance(least, int) or least < 1:
-        raise InvalidInputError.of("min_graph_hits", got=least, wanted="a whole number from 1 on")
-    return least
+    return _whole(least, name="min_graph_hits", from_=1)
 
 
 def check_nodes(limit: object) -> int:
@@ -213,6 +211,10 @@ def check_nodes(limit: object) -> int:
     Raises:
         InvalidInputError: No whole number from 0 on.
     """
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
-        raise InvalidInputError.of("limit", got=limit, wanted="a whole number from 0 on")
-    return limit
+    return _whole(limit, name="limit", from_=0)
+
+
+def _whole(value: object, *, name: str, from_: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < from_:
+        raise InvalidInputError.of(name, got=value, wanted=f"a whole number from {from_} on")
+    return value

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 ANOTHER_RUNS = "another process is running a job of this lake"
 STILL_RUNS = "the run before has not ended"
+TOO_LATE = "its time was missed by more than its grace"
+
 # These ask a model, for hours perhaps: the others don't wait for them.
 _OWN_LOCKS = {"review": REVIEW, "verify-facts": VERIFY}
-
-TOO_LATE = "its time was missed by more than its grace"
 
 
 @dataclass(frozen=True, slots=True)

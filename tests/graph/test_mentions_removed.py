@@ -1,15 +1,12 @@
 """What is forgotten, pruned or erased is mentioned nowhere any more."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
+from graph_faults import failing
 
 import ailake
 from ailake.maintenance import ForgetJob, PurgeJob
-from ailake.storage.table import Table
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 OTHER = ailake.Scope("ana-bot", "bo")
@@ -64,21 +61,6 @@ def test_purge(lake: ailake.Lake, memory: ailake.Memory) -> None:
     assert mentioned(lake, memory) == AFTER
 
 
-@contextmanager
-def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let nobody take anything from the graph."""
-    real = Table.delete_rows
-
-    def delete_rows(table: Table, *arguments: Any, **options: Any) -> Any:
-        if table.name == "mentions":
-            raise OSError("a disk is broken")
-        return real(table, *arguments, **options)
-
-    with monkeypatch.context() as broken:
-        broken.setattr(Table, "delete_rows", delete_rows)
-        yield
-
-
 @pytest.mark.parametrize("opened_anew", [False, True])
 def test_what_a_failing_graph_keeps_goes_once_it_works(
     lake: ailake.Lake,
@@ -88,7 +70,7 @@ def test_what_a_failing_graph_keeps_goes_once_it_works(
     *,
     opened_anew: bool,
 ) -> None:
-    with failing(monkeypatch):
+    with failing(monkeypatch, "delete_rows"):
         assert memory.forget("gone").ids == ("gone",)
         # The ledger goes on, and so do all others that need it.
         memory.update("kept", importance=0.9, now=NOW)
@@ -114,7 +96,7 @@ def test_an_id_given_again_keeps_what_is_new(
     lake: ailake.Lake, memory: ailake.Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     facts = lake.facts("ana-bot", user_id="ana")
-    with failing(monkeypatch):
+    with failing(monkeypatch, "delete_rows"):
         memory.forget("gone")
         memory.remember("something else", id="gone", entities=["milk"], now=NOW)
         lake.flush()
@@ -129,7 +111,7 @@ def test_what_is_said_of_others_ends_no_removal(
     lake: ailake.Lake, memory: ailake.Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     facts = lake.facts("ana-bot", user_id="ana")
-    with failing(monkeypatch):
+    with failing(monkeypatch, "delete_rows"):
         memory.forget("gone")
         facts.assert_([ailake.FactTriple("Bo", "has", "cat", NOW)])
         facts.retract(facts.find("Bo")[0].fact_id, "it ran away")
@@ -141,7 +123,7 @@ def test_a_purge_is_not_done_while_the_graph_fails(
     lake: ailake.Lake, memory: ailake.Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = PurgeJob(lake, ids="gone", scope=memory.scope)
-    with failing(monkeypatch), pytest.raises(OSError, match="disk"):
+    with failing(monkeypatch, "delete_rows"), pytest.raises(OSError, match="disk"):
         job.run(now=NOW)
     job.run(now=NOW)
     assert mentioned(lake, memory) == AFTER

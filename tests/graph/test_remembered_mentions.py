@@ -4,8 +4,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from graph_faults import failing
 from hypothesis import given
 from hypothesis import strategies as st
 from kept import KEEP
@@ -224,28 +224,13 @@ def test_a_failure_between_mentions_and_rows_is_made_good(
     assert memory.count(now=NOW) == 1
 
 
-@contextmanager
-def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let nobody write the graph."""
-    real = Table.append
-
-    def append(table: Table, *arguments: Any, **options: Any) -> int:
-        if table.name == "mentions":
-            raise OSError("a disk is broken")
-        return real(table, *arguments, **options)
-
-    with monkeypatch.context() as broken:
-        broken.setattr(Table, "append", append)
-        yield
-
-
 def test_a_graph_that_fails_keeps_no_memory_out(
     lake: ailake.Lake,
     memory: ailake.Memory,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with failing(monkeypatch):
+    with failing(monkeypatch, "append"):
         logged = memory.remember("Ben leads Atlas", entities=[BEN], now=NOW)
         assert is_logged(lake)
         again = memory.remember("Ben leads Atlas", entities=["Atlas"], now=NOW)
