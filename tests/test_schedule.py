@@ -186,13 +186,15 @@ def test_a_review_runs_beside_the_other_jobs(lake: ailake.Lake, stopping: Stoppi
 def test_other_jobs_run_while_a_review_waits(lake: ailake.Lake, stopping: Stopping) -> None:
     decayed = stopping(1)
     scheduler = due(lake, Entry("review", YEARLY), Entry("decay", YEARLY))
+    waited: list[bool] = []
 
     class Waiting(ReviewJob):
         def run(self, *_: object, **__: object) -> Any:
-            assert decayed.wait(PATIENCE)
+            waited.append(decayed.wait(PATIENCE))
 
     scheduler._jobs["review"] = Waiting(lake)
     scheduler.run(decayed)
+    assert waited == [True]
     assert [(run.job, run.status) for run in runs(lake)] == [("decay", RunStatus.DONE)]
 
 

@@ -107,6 +107,19 @@ def test_an_id_given_again_keeps_what_is_new(
     assert lake.graph().neighbors(memory.scope, ["milk"])[0] == "gone"
 
 
+def test_a_source_given_again_keeps_its_facts(
+    lake: ailake.Lake, memory: ailake.Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else is said of it: no verdict, and no mention."""
+    facts = lake.facts("ana-bot", user_id="ana")
+    with failing(monkeypatch, "delete_rows"):
+        memory.forget("gone")
+        memory.remember_many([{"text": "something else", "id": "gone"}], judge=False, now=NOW)
+        facts.assert_([ailake.FactTriple("Bo", "sees", "Ana", NOW)], source_memory_id="gone")
+    lake.flush()
+    assert facts.find("Bo")
+
+
 def test_what_is_said_of_others_ends_no_removal(
     lake: ailake.Lake, memory: ailake.Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
